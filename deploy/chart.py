@@ -92,6 +92,7 @@ ELEMENTS: dict[str, dict[str, Any]] = {
     "networkPolicy.apiServer": BLOCK,
     "networkPolicy.dns.ports": PORT,
     "memory.databasePlaces": PLACE,
+    "retrieval.databasePlaces": PLACE,
 }
 """Schemas of list items; other lists hold objects of Kubernetes, which the API server checks."""
 

@@ -7,7 +7,7 @@ from fathom.transport.store.lifetimes import Lifetimes
 
 PREFIX = "lifetimes/"
 # All that the service writes of a sheet, its description first: whoever finds that finds the data too.
-KEYS = ("tables/{}.pb", "tables/{}.parquet", "exports/{}.csv", "exports/{}.xlsx")
+KEYS = ("tables/{}.pb", "tables/{}.parquet", "tables/{}.meaning", "exports/{}.csv", "exports/{}.xlsx")
 
 
 def make_lifetimes(store: ObjectStore, max_bytes: int) -> Lifetimes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.call import DEFAULT_TENANT, Call, calling
@@ -34,12 +35,16 @@ from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
 from fathom.services.datafetch.lifetimes import make_lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
-from fathom.services.datafetch.programs.own import OwnSeries, list_own_series
+from fathom.services.datafetch.programs.own import OwnMeaning, OwnSeries, list_own_series
 from fathom.services.datafetch.programs.wording.unused import find_unused
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.model import Column, Sheet
+from fathom.services.datafetch.semantics.applying import apply_meaning
+from fathom.services.datafetch.semantics.proposing import list_units, propose_meaning
+from fathom.services.datafetch.semantics.rpc import list_own_meanings, meaning_from_proto, meaning_to_proto
 from fathom.services.datafetch.sources import connect
+from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.gap_filler import GapFiller
 from fathom.services.datafetch.sources.sheet import import_table
 from fathom.transport.bus.quotas import Quotas
@@ -240,8 +245,50 @@ class DatafetchServicer:
             await self._lifetimes.note(sheet.id, len(data), request.lifetime_s)
         return pb.ImportTableResponse(
             sheet=await self._store_sheet(sheet),
-            issues=[pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason) for issue in issues],
+            issues=list(map(issue_to_proto, issues)),
         )
+
+    async def ProposeMeaning(self, request: pb.ProposeMeaningRequest, call: Call) -> pb.ProposeMeaningResponse:
+        sheet, table = await self._load_sheet(request.sheet_id), await self._load_table(request.sheet_id)
+        engine = self._engine
+        units = list_units(sheet.columns)
+        found = await propose_meaning(table, units, sheet.title, engine.match, engine.layer.indicators)
+        meaning = meaning_to_proto(found.meaning)
+        return pb.ProposeMeaningResponse(meaning=meaning, adds=found.adds, has_encoder=engine.has_meaning)
+
+    async def ApplyMeaning(self, request: pb.ApplyMeaningRequest, call: Call) -> pb.ApplyMeaningResponse:
+        if request.lifetime_s < 0:
+            raise InvalidField("lifetime_s", "must not be negative")
+        meaning = meaning_from_proto(request.meaning)
+        imported, table = await self._load_sheet(request.sheet_id), await self._load_table(request.sheet_id)
+        if request.lifetime_s:
+            await self._lifetimes.admit(imported.data.size_bytes)
+        sources = {column.name: column.source for column in imported.columns}
+        sheet, issues = await asyncio.to_thread(apply_meaning, table, imported.title, meaning, sources)
+        if request.lifetime_s:
+            await self._lifetimes.note(sheet.id, len(sheet.arrow), request.lifetime_s)
+        # Before the description: whoever finds that finds the meaning too.
+        kept = meaning_to_proto(meaning).SerializeToString()
+        await self._store.put(f"tables/{sheet.id}.meaning", kept, "application/x-protobuf")
+        return pb.ApplyMeaningResponse(sheet=await self._store_sheet(sheet), issues=list(map(issue_to_proto, issues)))
+
+    async def _load_table(self, sheet_id: str) -> Any:
+        """Return the rows of a sheet; raises ``NotFound``, and ``TableTooLarge`` for one over 64 MiB of cells."""
+        try:
+            kept = await self._store.get(f"tables/{checked_id('sheet_id', sheet_id)}.parquet")
+        except NotFound:
+            raise NotFound("sheet", sheet_id) from None
+        return await asyncio.to_thread(frames.read_parquet, kept, "sheet_id", MAX_OWN_BYTES)
+
+    async def _load_meanings(self, sheet: pb.Sheet) -> dict[str, OwnMeaning]:
+        """Return what the columns of a sheet mean, which a meaning was applied to; {} for any other."""
+        if not any(column.indicator_names for column in sheet.columns):
+            return {}
+        try:
+            kept = await self._store.get(f"tables/{sheet.id}.meaning")
+        except NotFound:
+            return {}
+        return list_own_meanings(sheet, meaning_from_proto(pb.TableMeaning.FromString(kept)))
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
         layer, response = self._engine.layer, pb.ResolveEntitiesResponse()
@@ -314,11 +361,10 @@ class DatafetchServicer:
         """Return the columns of an imported sheet that programs may name; none of one that is too large to be read."""
         sheet = await self._load_sheet(sheet_id)
         try:
-            kept = await self._store.get(f"tables/{sheet_id}.parquet")
-            table = await asyncio.to_thread(frames.read_parquet, kept, "sheet_ids", MAX_OWN_BYTES)
+            table = await self._load_table(sheet_id)
         except frames.TableTooLarge:
             return []
-        return list_own_series(sheet_id, sheet.title, table)
+        return list_own_series(sheet_id, sheet.title, table, await self._load_meanings(sheet))
 
     async def SearchCatalog(self, request: pb.SearchCatalogRequest, call: Call) -> pb.SearchCatalogResponse:
         engine = self._engine
@@ -332,6 +378,10 @@ class DatafetchServicer:
         return pb.EncodeTextsResponse(
             encoder=encoder, dim=vectors.shape[1], vectors=vectors.astype("<f4", copy=False).tobytes()
         )
+
+
+def issue_to_proto(issue: RowIssue) -> pb.ImportIssue:
+    return pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason)
 
 
 def check_mentions(values: Sequence[str]) -> Sequence[str]:

@@ -34,13 +34,18 @@ from fathom.services.gateway.bodies import (
     ConsentState,
     ConversationEdit,
     Feedback,
+    ProposedMeaning,
     Resume,
+    TableMeaning,
     TablePage,
     TodoEdit,
 )
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard
+from fathom.services.gateway.links.routes import add_links
+from fathom.services.gateway.links.sharing import Sharing
+from fathom.services.gateway.links.store import LinkStore
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
@@ -53,7 +58,7 @@ from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
 
 DOCUMENTED_MESSAGES = (
-    datafetch.ListFrameworksResponse, datafetch.ImportTableResponse,
+    datafetch.ListFrameworksResponse, datafetch.ImportTableResponse, datafetch.ApplyMeaningResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
@@ -68,7 +73,7 @@ PageToken = Annotated[str, Query(description="Where to go on: next_page_token of
 
 
 def create_app(
-    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader
+    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader, links: LinkStore
 ) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
@@ -91,7 +96,9 @@ def create_app(
     add_run_actions(app, engine)
     add_consent(app, engine)
     add_reports(app, engine)
+    add_links(app, Sharing(config, engine, links, telemetry))
     add_data(app, engine)
+    add_meanings(app, engine)
     add_library(app, engine)
     add_conversations(app, engine)
     add_profile(app, engine.clients)
@@ -322,6 +329,24 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         """Return the full table as a file."""
         file = await engine.export_table(sheet_id, format)
         return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
+
+
+def add_meanings(app: FastAPI, engine: Engine) -> None:
+    """Add the routes of what the columns of own tables mean."""
+
+    @app.get("/v1/tables/{sheet_id}/meaning")
+    async def propose_meaning(sheet_id: str) -> ProposedMeaning:
+        """Propose what the columns of an own table mean: dates, whose the rows are, names, and how values add up."""
+        return ProposedMeaning(**await engine.propose_meaning(sheet_id))
+
+    @app.put(
+        "/v1/tables/{sheet_id}/meaning",
+        response_model=None,
+        responses=describe_response(datafetch.ApplyMeaningResponse),
+    )
+    async def apply_meaning(sheet_id: str, meaning: TableMeaning) -> JSONResponse:
+        """Make a table of series from an own table and what its columns mean; runs begin with it by `table_ids`."""
+        return JSONResponse(await engine.apply_meaning(sheet_id, meaning))
 
 
 def add_library(app: FastAPI, engine: Engine) -> None:

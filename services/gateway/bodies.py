@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import InvalidField
@@ -26,6 +27,8 @@ CONSENTS = {
     "refused": trajectory.CONSENT_REFUSED,
 }
 
+Role = Literal["date", "label", "value", "ignored"]
+Way = Literal["", "last", "sum", "mean"]
 # The largest numbers that the contract's fields hold.
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 
@@ -161,6 +164,51 @@ class TablePage(BaseModel):
     rows: list[list[Any]] = Field(description="Values in the order of the columns; dates ISO 8601.")
     total: int = Field(description="Rows of the whole table.")
     offset: int
+
+
+class MeantColumn(Body):
+    """What a column of an own table means."""
+
+    column: str = Field(min_length=1, max_length=200, description="Its name in the table.")
+    role: Role = Field(description="Days or years, whose the rows are, what is measured, or not used.")
+    names: list[str] = Field(default_factory=list, max_length=16, description="What questions may call it.")
+    unit: str = Field("", max_length=40)
+    aggregation: Way = Field("", description="How values of a period become one; empty when it is not known.")
+    year: int = Field(0, ge=0, le=9999, description="Year of its values, where no column has dates.")
+    indicator: str = Field("", max_length=100, description="The catalogue's indicator that it was found to be.")
+
+
+class TableMeaning(Body):
+    """What the columns of an own table mean, as GET …/meaning proposes it."""
+
+    columns: list[MeantColumn] = Field(min_length=1, max_length=1_000)
+
+    def request(self, sheet_id: str, request_id: str, lifetime_s: int) -> datafetch.ApplyMeaningRequest:
+        """Convert to a request."""
+        columns = [
+            datafetch.ColumnMeaning(
+                column=one.column,
+                role=f"COLUMN_ROLE_{one.role.upper()}",
+                names=one.names,
+                unit=one.unit,
+                aggregation=f"AGGREGATION_{one.aggregation.upper() or 'UNSPECIFIED'}",
+                year=one.year,
+                indicator=one.indicator,
+            )
+            for one in self.columns
+        ]
+        meaning = datafetch.TableMeaning(columns=columns)
+        return datafetch.ApplyMeaningRequest(
+            request_id=request_id, sheet_id=sheet_id, meaning=meaning, lifetime_s=lifetime_s
+        )
+
+
+class ProposedMeaning(BaseModel):
+    """What the columns of an own table seem to mean, to be edited and sent back."""
+
+    columns: list[MeantColumn]
+    adds: bool = Field(description="Whether it says more than the table itself.")
+    has_encoder: bool = Field(description="Whether likeness of meaning took part, or names alone.")
 
 
 class Feedback(Body):

@@ -1,4 +1,4 @@
-"""Command of the gateway: API keys of its users."""
+"""Commands of the gateway: API keys of its users, and answers as files."""
 
 from __future__ import annotations
 
@@ -21,3 +21,17 @@ def make_api_key(
     with file.open("a", encoding="utf-8") as keys:
         keys.write(f"{line}\n")
     typer.echo(key)
+
+
+def export_run(
+    run_id: Annotated[str, typer.Argument(help="Run id.")],
+    target: Annotated[Path, typer.Argument(help="File to write; its end is the format: .pdf, .docx, .xlsx, …")],
+    language: Annotated[str, typer.Option(help="Language of the report's own words: en or zh.")] = "en",
+    gateway: Annotated[str, typer.Option(help="URL of the gateway.", envvar="FATHOM_URL")] = "http://127.0.0.1:8080",
+    token: Annotated[str, typer.Option(help="Token or API key, where it asks for one.", envvar="FATHOM_TOKEN")] = "",
+) -> None:
+    """Write the answer of a run as a file: Markdown, HTML, PDF, DOCX, PPTX, XLSX, notebook or JSON trace."""
+    from fathom.services.gateway.reports.fetching import fetch_export
+
+    target.write_bytes(fetch_export(gateway, token, run_id, target.suffix.removeprefix("."), language))
+    typer.echo(str(target))

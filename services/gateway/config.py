@@ -38,6 +38,11 @@ class Config(Settings):
 
     Any other framing is forbidden.
     """
+    public_links: bool = False
+    """Whether users may make links that anyone can open who has the address, without being let in.
+
+    Turned off, those that exist open for their own tenant alone.
+    """
     default_model: str = "planner"
     """Model or role of runs that name none; the page asks policy beforehand which model that is."""
     max_question_chars: int = Field(default=8_000, ge=1)

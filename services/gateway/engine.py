@@ -24,6 +24,7 @@ from fathom.clients.runs import watch
 from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, NotReady, PayloadTooLarge
 from fathom.core.ids import checked_id, new_id
 from fathom.domain.chat.media import MEDIA_TYPES, ROWS_OF_DOCUMENTS, media_type
+from fathom.services.gateway.bodies import TableMeaning
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.readiness import Readiness
 from fathom.services.gateway.tables import View, build_page, validate_view
@@ -205,12 +206,13 @@ class Engine:
 
     async def get_table_page(self, sheet_id: str, view: View) -> dict[str, Any]:
         """Return a page of a sheet's rows, filtered and sorted on the whole sheet; see ``build_page``."""
-        arrow = await self._arrow(checked_id("sheet_id", sheet_id))
+        arrow = await self.read_table(sheet_id)
         return await asyncio.to_thread(build_page, arrow, sheet_id, validate_view(view))
 
-    async def _arrow(self, sheet_id: str) -> bytes:
+    async def read_table(self, sheet_id: str) -> bytes:
+        """Return a whole sheet as an Arrow stream; raise ``PayloadTooLarge`` for one over ``max_table_bytes``."""
         chunks, size, limit = [], 0, self._config.max_table_bytes
-        request = data.GetTableRequest(sheet_id=sheet_id)
+        request = data.GetTableRequest(sheet_id=checked_id("sheet_id", sheet_id))
         async with aclosing(self._clients.datafetch.get_table(request, timeout_s=TABLE_TIMEOUT_S)) as responses:
             async for response in responses:
                 # Counted as they arrive, since the service's own statement of the size is not relied on.
@@ -243,6 +245,28 @@ class Engine:
         finally:
             # Also when the caller has left: the sheet is all that is used of the file.
             await asyncio.shield(self._store.delete(stored.key))
+
+    async def propose_meaning(self, sheet_id: str) -> dict[str, Any]:
+        """Return what the columns of a sheet seem to mean, in the words of ``bodies.TableMeaning``."""
+        request = data.ProposeMeaningRequest(sheet_id=checked_id("sheet_id", sheet_id))
+        found = await self._clients.datafetch.propose_meaning(request, timeout_s=TABLE_TIMEOUT_S)
+        columns = [
+            {
+                **to_json(one),
+                "role": data.ColumnRole.Name(one.role).removeprefix("COLUMN_ROLE_").lower(),
+                "aggregation": data.Aggregation.Name(one.aggregation).removeprefix("AGGREGATION_").lower()
+                if one.aggregation
+                else "",
+            }
+            for one in found.meaning.columns
+        ]
+        return {"columns": columns, "adds": found.adds, "has_encoder": found.has_encoder}
+
+    async def apply_meaning(self, sheet_id: str, meaning: TableMeaning) -> dict[str, Any]:
+        """Make a sheet of series of an imported one and return it with the rows that are in none."""
+        ident = checked_id("sheet_id", sheet_id)
+        request = meaning.request(ident, new_id("meaning"), self._config.upload_lifetime_s)
+        return to_json(await self._clients.datafetch.apply_meaning(request, timeout_s=TABLE_TIMEOUT_S))
 
     async def import_document(self, name: str, corpus: str, published: date | None, content: bytes) -> dict[str, Any]:
         """Add a caller's file to a corpus of its own, a new one without a name; return that and what was not read.

@@ -30,6 +30,8 @@ OPEN = frozenset({"/healthz/live", "/healthz/ready"})
 # The routes whose bodies are files.
 UPLOADS = frozenset({"/v1/tables", "/v1/documents"})
 COOKIE = "fathom_token"
+# Pages that a link with a token of its own opens; their route decides, by the mark in the scope, what to show.
+SHARED, ANONYMOUS = "/shared/", "fathom.is_anonymous"
 ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 # What a cell has displayed was cleaned where it ran; in a browser it may draw and do nothing else, wherever it opens.
 FIGURE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
@@ -79,7 +81,10 @@ class Guard:
             try:
                 user = await self._users.identify(read_token(headers))
             except FathomError as error:
-                refused = await self._entry(scope) or self._refuse_caller(scope, error)
+                if self._config.public_links and scope["method"] == "GET" and scope["path"].startswith(SHARED):
+                    scope[ANONYMOUS] = True
+                else:
+                    refused = await self._entry(scope) or self._refuse_caller(scope, error)
             else:
                 # Whatever is called on the way is called for this tenant, whoever the headers name.
                 call = replace(current_call() or Call.new(), tenant=user.tenant, principal=user.name)

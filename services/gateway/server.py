@@ -12,6 +12,7 @@ from fathom.hosting.deps import Deps
 from fathom.services.gateway.app import create_app
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
+from fathom.services.gateway.links.store import LinkStore
 from fathom.services.gateway.readiness import Readiness
 from fathom.services.gateway.users import Users
 from fathom.transport.rpc.service import nothing
@@ -40,5 +41,5 @@ def build(config: Config, deps: Deps) -> HttpService:
         await engine.close()
         await users.close()
 
-    app = create_app(config, engine, deps.telemetry, users, TrainingReader(store))
+    app = create_app(config, engine, deps.telemetry, users, TrainingReader(store), LinkStore(store, deps.store))
     return HttpService("gateway", app, close=close, is_open=users.is_open)

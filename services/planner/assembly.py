@@ -119,6 +119,15 @@ class ResourcesFactory:
     def _judge_prompt(self) -> str:
         return self.catalogue.find("judge", "en").render()
 
+    # Once: neither holds anything of an episode.
+    @cached_property
+    def _record(self) -> RunRepository:
+        return RunRepository(self.deps.store)
+
+    @cached_property
+    def _policy(self) -> PolicyService:
+        return PolicyService(self.deps.clients, tags=False)
+
     # Once: the longest run of all efforts and models is among them.
     @cached_property
     def _deadlines(self) -> Mapping[str, float]:
@@ -157,7 +166,7 @@ class ResourcesFactory:
         async def close() -> None:
             if isinstance(ending, CoverageEnding):
                 await ending.close()
-            window.close()
+            window.close(steps)
             await session.close()
 
         return EpisodeResources(
@@ -201,7 +210,7 @@ class ResourcesFactory:
             *self.mounts.tools(),
         ]
         allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
-        delegation = SubRunClient(deps.bus, RunRepository(deps.store), task, allowance)
+        delegation = SubRunClient(deps.bus, self._record, task, allowance)
         # Without places for sub-runs the tool is not offered at all; a model would call it and fail each time.
         return [*tools, Delegate(delegation, session)] if delegation.is_allowed else tools
 
@@ -209,7 +218,7 @@ class ResourcesFactory:
         """Return the tools for earlier turns; none for who has no such turns, and for trainers' episodes."""
         if not task.has_memory or task.is_rollout:
             return []
-        turns, timeout_s = RecordedTurns(RunRepository(self.deps.store)), self.config.tool_timeout_s
+        turns, timeout_s = RecordedTurns(self._record), self.config.tool_timeout_s
         return [
             SearchTurns(self.deps.clients, turns, timeout_s),
             Reuse(self.deps.clients, turns, session, python, task.conversation_id, timeout_s),
@@ -228,7 +237,7 @@ class ResourcesFactory:
 
     def _make_ending(self, python: Python, task: Task) -> Ending:
         """Return the verification of answers; figures run in the same session as the tool ``python``."""
-        config, policy = self.config, PolicyService(self.deps.clients, tags=False)
+        config, policy = self.config, self._policy
         evidence = Evidence(self.deps.store)
         checked = CheckedEnding(
             evidence,

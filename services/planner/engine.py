@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from fathom.core.call import Lane, bind, in_lane
 from fathom.services.planner.answering.rendering.finish import CitedEnding
@@ -58,7 +60,8 @@ class Engine:
         self._recordings = recordings
         self._running: dict[str, Player] = {}
 
-    async def play(
+    # Without a recording the episode's own coroutine: no episode pays for one that is not made.
+    def play(
         self,
         task: Task,
         protocol: AnyProtocol,
@@ -66,24 +69,36 @@ class Engine:
         steps: Sequence[Step] = (),
         cut_short: Step | None = None,
         edited: Sequence[TodoItem] | None = None,
-    ) -> Play:
+    ) -> Coroutine[Any, Any, Play]:
         """Run an episode from its last recorded step to its end; used by production and training.
 
         ``cut_short`` is the interrupted step after the recorded ones, whose partial results are reused. ``edited`` is
         the user's todo list if no step shows it yet.
         """
         if task.recording is None or self._recordings is None:
-            return await self._play(task, protocol, observer, steps, cut_short, edited)
+            return self._play(task, protocol, observer, steps, cut_short, edited)
+        play_on = partial(self._play, protocol=protocol, observer=observer, cut_short=cut_short, edited=edited)
+        return self._play_recorded(play_on, self._recordings, task.recording, task, steps)
+
+    async def _play_recorded(
+        self,
+        play_on: Callable[..., Awaitable[Play]],
+        recordings: Recordings,
+        choice: RecordingChoice,
+        task: Task,
+        steps: Sequence[Step],
+    ) -> Play:
+        """Run an episode whose calls go through a recording."""
         try:
-            date = await self._recordings.open(task.recording, task.date)
+            date = await recordings.open(choice, task.date)
         except RecordingMismatch as error:
             failed = Outcome(StopReason.FAILED, None, error.message, "recording", error.code)
             return Play(rebuild_episode(task, (), steps), failed)
-        tape = self._recordings.tape(task.recording, task.run_id)
+        tape = recordings.tape(choice, task.run_id)
         # An episode as of a day has that day's date.
         task = task if task.as_of is not None else replace(task, date=date)
         with playing(tape):
-            play = await self._play(task, protocol, observer, steps, cut_short, edited)
+            play = await play_on(task, steps=steps)
         if tape.missed is None:
             return play
         # Whatever came after the miss was played without its result: nobody may take it for an answer or a sample.
@@ -176,15 +191,16 @@ class Engine:
             # missing.
             seed = task.sampling.seed + index * group_size + sample
             run_id = f"{task.run_id}-{index}-{sample}"
-            # Whatever lane the caller named: episodes must not come before people at the services.
             async with gate:
                 # Its time begins now and not when the request came: the others' is none of its own.
                 limits = replace(task.limits, deadline=time.monotonic() + task.limits.max_seconds)
                 varied = replace(task, run_id=run_id, limits=limits, sampling=replace(task.sampling, seed=seed))
-                with in_lane(lane):
-                    return index, sample, await self.play(varied, protocol, observer)
+                return index, sample, await self.play(varied, protocol, observer)
 
-        running = [asyncio.create_task(one(*place)) for place in places]
+        # Whatever lane the caller named: episodes must not come before people at the services. Their tasks take over
+        # the lane in which they are created.
+        with in_lane(lane):
+            running = [asyncio.create_task(one(*place)) for place in places]
         ended: asyncio.Queue[asyncio.Task[tuple[int, int, Play]]] = asyncio.Queue()
         for task in running:
             task.add_done_callback(ended.put_nowait)

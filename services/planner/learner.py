@@ -95,7 +95,7 @@ class Learner:
             self.log.info("fact learnt", run_id=header.run_id, kind=one.kind.value)
 
     async def _list_learnt(self, header: Header) -> list[pb.Fact]:
-        """Return the statements that memory has learnt from earlier runs than this one, the newest first."""
+        """Return what memory has learnt from earlier runs than this one, the newest first."""
         listed = (await self.clients.memory.list_facts(pb.ListFactsRequest(page_size=MAX_FACTS))).facts
         # What somebody has entered or edited is theirs to delete; of this run a lesson may have stored some already.
         return [
@@ -103,7 +103,8 @@ class Learner:
             for one in listed
             if one.origin == pb.FACT_ORIGIN_LEARNT
             and one.run_id != header.run_id
-            and one.kind in (pb.FACT_KIND_STATEMENT, pb.FACT_KIND_UNSPECIFIED)
+            # The switch of memory itself is its user's alone.
+            and one.kind != pb.FACT_KIND_MEMORY
             and one.update_time.ToMicroseconds() <= int(header.start_time * 1e6)
         ]
 

@@ -31,6 +31,7 @@ from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.recording.tape import Recordings
 from fathom.services.planner.recording.transport import RecordedTransport
 from fathom.services.planner.remembering.extraction import Extractor
+from fathom.services.planner.remembering.judging import ContradictionJudge
 from fathom.services.planner.remembering.remembering import Remembering
 from fathom.services.planner.remembering.typed_views import ViewTypist
 from fathom.services.planner.remembering.views import ViewReader
@@ -74,8 +75,9 @@ def build(config: Config, deps: Deps) -> Service:
     log = deps.telemetry.log
     quotas = Quotas(deps.bus, log)
     resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures, quotas)
+    tagged, structured = PolicyService(deps.clients, tags=True), PolicyService(deps.clients, tags=False)
     engine = Engine(
-        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
+        lambda protocol: tagged if protocol.tags else structured,
         resources,
         understanding.find_chart,
         recordings,
@@ -137,8 +139,9 @@ def make_remembering(
         return None
     reader = understanding.rewriter.reader
     views, typist = ViewReader(reader, understanding.measures), make_typist(deps, understanding, catalogue)
+    judge = ContradictionJudge(deps.clients, catalogue.find("contradictions", "en").render())
     log, classifier = deps.telemetry.log, understanding.classifier
-    return Remembering(deps.clients, record, reader, views, log, classifier, config.memory_tokens, typist)
+    return Remembering(deps.clients, record, reader, views, log, classifier, config.memory_tokens, typist, judge)
 
 
 def make_learner(deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue) -> Learner:

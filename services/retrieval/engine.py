@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,8 +19,9 @@ from fathom.core.paging import read_token, unknown_token, write_token
 from fathom.domain.decoding import Decoder
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
-from fathom.services.retrieval.corpus.ingest import Chunk, IngestBuffer
+from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, IngestBuffer, Item
 from fathom.services.retrieval.corpus.own import make_lifetimes
+from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, CorpusState, refuse_if_broken
 from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
@@ -81,6 +82,7 @@ class Ingested:
     rejected: int
     issues: Sequence[Issue]
     snapshot: str
+    deleted: int = 0
 
 
 class Engine:
@@ -103,13 +105,19 @@ class Engine:
         self.encoders = Encoders(
             config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
         )
-        self.corpora = CorpusRegistry(config, store, self.encoders)
+        self.corpora = CorpusRegistry(config, store, self.encoders, self._make_database)
         self._decoder = Decoder(FILE_LIMITS)
         self.executor = QueryExecutor(config, self.encoders)
         self._web = LazyWebCorpus(config.web)
         self._seen = ExposureLog(seen)
         self._lifetimes = make_lifetimes(store, config.max_own_mb << 20)
         self._duties: list[asyncio.Task[None]] = []
+
+    def _make_database(self) -> SnapshotDatabase:
+        # Imported here: its client is an extra that corpora in files do without.
+        from fathom.services.retrieval.postgres.snapshots import PostgresSnapshots
+
+        return PostgresSnapshots(self._config, self.encoders)
 
     async def start(self) -> None:
         """Open the corpora; raise ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
@@ -204,8 +212,13 @@ class Engine:
             # Returned, not raised: one bad query must not cost the others of its batch.
             return InvalidField(field, f"must have 1 to {MAX_QUERY_CHARS:,} characters")
         ranked = await self.executor.rank(snapshot, wanted, options)  # type: ignore[arg-type]
-        documents = snapshot.table.documents
-        return [(documents[position], score) for position, score in ranked]
+        positions, table = [position for position, _ in ranked], snapshot.table
+        if table.is_remote:
+            documents = await asyncio.to_thread(table.read_documents, positions)
+        else:
+            # From a map of this machine's memory a text is there at once.
+            documents = table.read_documents(positions)
+        return list(zip(documents, (score for _, score in ranked), strict=True))
 
     async def search(
         self,
@@ -269,7 +282,7 @@ class Engine:
         document = await self._web.fetch_document(ident, as_of)
         return document if isinstance(document, FathomError) else cut_page(document, size, token)
 
-    async def ingest(self, corpus: str, items: AsyncGenerator[Document | Chunk | Issue, None]) -> Ingested:
+    async def ingest(self, corpus: str, items: AsyncGenerator[Item, None]) -> Ingested:
         """Add documents and files to a corpus, creating it if necessary.
 
         Raises ``InvalidField`` for an invalid name, an unknown media type, too many bytes (nothing is added then), and
@@ -284,7 +297,7 @@ class Engine:
         Raises ``InvalidField`` as ``ingest``, and ``FailedPrecondition`` when there is no room.
         """
 
-        async def bring() -> AsyncGenerator[Document | Chunk | Issue, None]:
+        async def bring() -> AsyncGenerator[Item, None]:
             yield file
 
         async def note() -> None:
@@ -293,11 +306,29 @@ class Engine:
         await self._lifetimes.admit(len(file.data))
         return await self._ingest(name, self.corpora.open_own_for_writing(name), bring(), note)
 
+    async def delete_document(self, name: str, source: str, when: datetime | None) -> str:
+        """Delete a source from a caller's own corpus, by its bound name; return the id of the snapshot without it.
+
+        Raises ``InvalidField("corpus")``, ``NotFound`` for a source that is not there, and ``InvalidField`` for a time
+        before its newest version.
+        """
+        table = (await self.corpora.get_snapshot(name)).table
+        newest = await asyncio.to_thread(table.find_newest, source)
+        if newest is None:
+            raise NotFound("source", source[:MAX_ID_CHARS], find_close_sources(table.documents, source))
+        if when is not None and when < newest:
+            raise InvalidField("publish_time", f"the source has a version of {newest.isoformat()}, after that")
+
+        async def bring() -> AsyncGenerator[Item, None]:
+            yield Deletion(source, when)
+
+        return (await self._ingest(name, self.corpora.open_own_for_writing(name), bring(), do_nothing)).snapshot
+
     async def _ingest(
         self,
         name: str,
         state: CorpusState,
-        items: AsyncGenerator[Document | Chunk | Issue, None],
+        items: AsyncGenerator[Item, None],
         prepare: Callable[[], Awaitable[None]],
     ) -> Ingested:
         """Add what ``items`` bring; ``prepare`` is called before anything of it is stored."""
@@ -322,7 +353,7 @@ class Engine:
         self,
         corpus: str,
         intake: IngestBuffer,
-        items: AsyncGenerator[Document | Chunk | Issue, None],
+        items: AsyncGenerator[Item, None],
         base: Snapshot | None,
         prepare: Callable[[], Awaitable[None]],
     ) -> Ingested:
@@ -333,17 +364,22 @@ class Engine:
                 await asyncio.to_thread(intake.add_chunk, item)
             elif isinstance(item, Issue):
                 intake.refuse(item.message)
+            elif isinstance(item, Deletion):
+                # A file that is still open would otherwise come after its own deletion.
+                await self._end_file(intake)
+                await asyncio.to_thread(intake.delete_source, item)
             else:
-                intake.add_document(item)
+                # It is compared with what the corpus has, which may be on another machine.
+                await asyncio.to_thread(intake.add_document, item)
         await self._end_file(intake)
         intake.require_anything()
         # What is stored and never noted would stay for ever.
         await prepare()
         ident = base.id if base is not None else ""
         # Without anything new the snapshot stays, so that repeating an ingest is free.
-        if intake.added:
+        if intake.added or intake.deleted:
             ident = (await self.corpora.add(corpus, intake.read_documents())).id
-        return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident)
+        return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident, intake.deleted)
 
     async def _end_file(self, intake: IngestBuffer) -> None:
         whole = await asyncio.to_thread(intake.end_file)
@@ -371,7 +407,7 @@ def find_page(
     """Return one page, or ``NotFound`` with the nearest ids; tokens stay valid across snapshots."""
     table = snapshot.table
     position = table.find_position(ident) if shown is None or hash64(ident) in shown else None
-    document = None if position is None else table.documents[position]
+    document = None if position is None or not table.is_readable(position, allowed.as_of) else table.documents[position]
     if document is None or not allowed.allows(document):
         return NotFound("document", ident[:MAX_ID_CHARS], suggest_ids(snapshot, ident[:MAX_ID_CHARS], allowed, shown))
     return cut_page(document, size, token)
@@ -393,8 +429,14 @@ def cut_page(document: Document, size: int, token: str) -> Page:
 def suggest_ids(snapshot: Snapshot, ident: str, allowed: Filter, shown: Keys | None) -> list[str]:
     """Return similar ids among visible documents: ids published after ``as_of`` stay unknown even as hints."""
     known = snapshot.table.documents if shown is None else snapshot.table.iter_by_keys(list(shown))
-    candidates = [item.id for item in islice(known, NEAREST_AMONG) if allowed.allows(item)]
+    candidates = [item.id for item in islice(known, NEAREST_AMONG) if allowed.allows(item) and not item.is_deletion]
     return difflib.get_close_matches(ident, candidates, n=3, cutoff=0.4)
+
+
+def find_close_sources(documents: Iterable[Document], source: str) -> list[str]:
+    """Return similar names of sources, among those that can be deleted."""
+    known = {item.key for item in islice(documents, NEAREST_AMONG) if item.key and not item.is_deletion}
+    return difflib.get_close_matches(source[:MAX_ID_CHARS], sorted(known), n=3, cutoff=0.4)
 
 
 def check_count(values: Sequence[str], limit: int, field: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from datetime import UTC, datetime
 
 from google.protobuf.message import Message
@@ -16,10 +16,10 @@ from fathom.core.ids import new_id, sha256
 from fathom.core.paging import page_of_list
 from fathom.hosting.deps import Deps
 from fathom.services.retrieval.config import Config
-from fathom.services.retrieval.corpus.ingest import Chunk
+from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, Item
 from fathom.services.retrieval.corpus.own import KIND, bind_corpus
 from fathom.services.retrieval.corpus.registry import CorpusState
-from fathom.services.retrieval.corpus.rows import Issue, list_parsers
+from fathom.services.retrieval.corpus.rows import Issue, list_parsers, split_version
 from fathom.services.retrieval.corpus.snapshot import Manifest
 from fathom.services.retrieval.corpus.store import make_manifest_key
 from fathom.services.retrieval.documents.model import Document, Filter, parse_document
@@ -115,11 +115,11 @@ class RetrievalServicer:
             rejected=done.rejected,
             snapshot=done.snapshot,
             issues=map(issue_to_proto, done.issues),
+            deleted=done.deleted,
         )
 
     async def ImportDocument(self, request: pb.ImportDocumentRequest, call: Call) -> pb.ImportDocumentResponse:
-        if not 1 <= len(request.source) <= MAX_SOURCE_CHARS:
-            raise InvalidField("source", f"must have 1 to {MAX_SOURCE_CHARS} characters")
+        check_source("source", request.source)
         if not 0 <= request.lifetime_s <= MAX_LIFETIME_S:
             raise InvalidField("lifetime_s", f"must be 0 to {MAX_LIFETIME_S}")
         corpus = request.corpus or new_id(KIND)
@@ -136,6 +136,15 @@ class RetrievalServicer:
         return pb.ImportDocumentResponse(
             corpus=corpus, added=done.added, duplicates=done.duplicates, issues=map(issue_to_proto, done.issues)
         )
+
+    async def DeleteDocument(self, request: pb.DeleteDocumentRequest, call: Call) -> pb.DeleteDocumentResponse:
+        if not request.corpus.startswith(f"{KIND}_"):
+            raise InvalidField("corpus", "must be one that ImportDocument has returned")
+        check_source("source", request.source)
+        snapshot = await self._engine.delete_document(
+            bind_corpus(request.corpus), request.source, time_from_proto(request, "publish_time")
+        )
+        return pb.DeleteDocumentResponse(snapshot=snapshot)
 
     async def ListCorpora(self, request: pb.ListCorporaRequest, call: Call) -> pb.ListCorporaResponse:
         corpora = self._engine.corpora
@@ -167,6 +176,12 @@ class RetrievalServicer:
         return pb.ActivateSnapshotResponse(active=snapshot_to_proto(active), previous=previous)
 
 
+def check_source(field: str, source: str) -> None:
+    """Raise ``InvalidField`` for a name of a source that is empty or too long."""
+    if not 1 <= len(source) <= MAX_SOURCE_CHARS:
+        raise InvalidField(field, f"must have 1 to {MAX_SOURCE_CHARS} characters")
+
+
 def issue_to_proto(issue: Issue) -> pb.IngestIssue:
     return pb.IngestIssue(line=issue.line, message=issue.message, source=issue.source)
 
@@ -181,30 +196,48 @@ def ranking_from_proto(ranking: pb.Ranking) -> str:
 
 async def items_from_proto(
     first: pb.IngestRequest, rest: AsyncIterator[pb.IngestRequest]
-) -> AsyncGenerator[Document | Chunk | Issue, None]:
+) -> AsyncGenerator[Item, None]:
     """Yield the content of each message; raise ``Conflict`` when one names another corpus than the first."""
-    yield item_from_proto(first)
+    for item in read_items(first):
+        yield item
     async for request in rest:
         # The first message decides; the others may leave the name out.
         if request.corpus not in ("", first.corpus):
             raise Conflict(f"the stream is for corpus {first.corpus!r}, a message names {request.corpus!r}")
-        yield item_from_proto(request)
+        for item in read_items(request):
+            yield item
 
 
-def item_from_proto(request: pb.IngestRequest) -> Document | Chunk | Issue:
-    if not request.HasField("document"):
-        published = time_from_proto(request, "publish_time")
-        return Chunk(request.data, request.media_type, request.source, published)
-    wire = request.document
+def read_items(request: pb.IngestRequest) -> Iterator[Item]:
+    """Yield what a message brings: a piece of a file, a deletion, a document, or the passages of one with a key."""
+    published = time_from_proto(request, "publish_time")
+    if request.delete_source:
+        if request.HasField("document") or request.data:
+            raise InvalidField("delete_source", "comes in a message of its own")
+        yield Deletion(request.delete_source, published)
+    elif not request.HasField("document"):
+        yield Chunk(request.data, request.media_type, request.source, published)
+    else:
+        yield from read_document(request.document, request.source)
+
+
+def read_document(wire: pb.Document, source: str) -> Iterator[Document | Issue]:
     published = time_from_proto(wire, "publish_time", "document.publish_time")
     row: dict[str, object] = {
         "title": wire.title, "text": wire.text, "source": wire.source, "type": wire.type,
         "entities": list(wire.entities), "published": published.isoformat() if published else "",
     }  # fmt: skip
     try:
-        return parse_document(row | ({"id": wire.id} if wire.id else {}))
+        if wire.key and wire.id:
+            raise ValueError("has a key and an id: the ids of a version follow from its content")
+        document = parse_document(row | ({"id": wire.id} if wire.id else {}))
     except ValueError as error:
-        return Issue(0, f"document {wire.id[:80]!r}: {error}", request.source)
+        yield Issue(0, f"document {(wire.id or wire.key)[:80]!r}: {error}", source)
+        return
+    if wire.key:
+        yield from split_version(document, wire.key)
+    else:
+        yield document
 
 
 def describe_corpus(state: CorpusState) -> str:
@@ -215,7 +248,7 @@ def describe_corpus(state: CorpusState) -> str:
         return "has no active snapshot"
     encoder = state.active.encoder
     vectors = f"vectors of {encoder} ({state.active.manifest.index})" if encoder else ""
-    return " and ".join(filter(None, ("words" if state.active.index.lexical is not None else "", vectors)))
+    return " and ".join(filter(None, ("words" if state.active.index.has_words else "", vectors)))
 
 
 def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:
@@ -296,4 +329,5 @@ def document_to_proto(document: Document, text: str) -> pb.Document:
         page=document.page,
         parent=document.parent,
         offset=document.offset,
+        key=document.key,
     )

@@ -76,16 +76,20 @@ class RewardServicer:
 
 
 def parse_item(item: pb.ScoreItem) -> GradingRequest:
-    steps = tuple([ToolStep(step.tool, step.ok, step.repeated_call) for step in item.steps])
-    frames = tuple(
-        Frame(frame.name, from_ref(frame.ref) if frame.HasField("ref") else frame.arrow) for frame in item.frames
-    )
     graded = Item(
         item.answer,
         tuple(item.references),
         dict(item.parameters),
         item.response,
-        steps,
+        tuple(map(parse_step, item.steps)),
         tuple(item.expected_tools),
     )
-    return GradingRequest(item.grader, graded, frames)
+    return GradingRequest(item.grader, graded, tuple(map(parse_frame, item.frames)))
+
+
+def parse_step(step: pb.ToolStep) -> ToolStep:
+    return ToolStep(step.tool, step.ok, step.repeated_call)
+
+
+def parse_frame(frame: pb.ScoreFrame) -> Frame:
+    return Frame(frame.name, from_ref(frame.ref) if frame.HasField("ref") else frame.arrow)

@@ -176,6 +176,19 @@ def test_memory_on_postgresql_is_a_deployment_of_two_without_a_volume() -> None:
     assert json.loads(needs)["secrets"]["fathom-memory"] == ["url"]
 
 
+def test_retrieval_alone_reaches_its_database() -> None:
+    secret = "retrieval.databaseSecret=fathom-corpora"
+    places = ("retrieval.databasePlaces[0].cidr=10.9.8.6/32", "retrieval.databasePlaces[0].port=5432")
+    found = by_key(render("helm4", MINIMAL, "demo", secret, *places))
+    (container,) = found["Deployment", "demo-fathom-retrieval"]["spec"]["template"]["spec"]["containers"]
+    url = {item["name"]: item for item in container["env"]}["FATHOM_RETRIEVAL_DATABASE_URL"]
+    assert url["valueFrom"]["secretKeyRef"] == {"name": "fathom-corpora", "key": "url"}
+    policies = {name: item for (kind, name), item in found.items() if kind == "NetworkPolicy"}
+    assert [name for name, item in policies.items() if "10.9.8.6/32" in str(item)] == ["demo-fathom-retrieval"]
+    needs = found["ConfigMap", "demo-fathom-needs"]["data"]["needs.json"]
+    assert json.loads(needs)["secrets"]["fathom-corpora"] == ["url"]
+
+
 def test_production_is_graded_unless_it_is_said_otherwise() -> None:
     before, after = render("helm4", MINIMAL), render("helm4", MINIMAL, "demo", "grading.enabled=false")
     assert by_key(before)["Deployment", "demo-fathom-grading"]["spec"]["replicas"] == 1

@@ -225,6 +225,7 @@ class ReplayDatafetch:
     def __init__(self, script: Script, store: MemoryStore) -> None:
         self._script, self._store = script, store
         self.lifetimes: list[int] = []
+        self.meanings: list[data.TableMeaning] = []
         self.refusal: FathomError | None = None
         """Raised by an import."""
         self.import_ids: list[str] = []
@@ -253,6 +254,22 @@ class ReplayDatafetch:
             sheet.id = self.import_ids.pop(0)
         issue = data.ImportIssue(row=3, message="has 1 fields, not 3")
         return data.ImportTableResponse(sheet=sheet, issues=[issue])
+
+    async def ProposeMeaning(self, request: data.ProposeMeaningRequest, call: Call) -> data.ProposeMeaningResponse:
+        """Propose that the script's sheet has days and values."""
+        columns = [
+            data.ColumnMeaning(column="date", role=data.COLUMN_ROLE_DATE),
+            data.ColumnMeaning(
+                column="AAA.close_adj", role=data.COLUMN_ROLE_VALUE, names=["AAA"], aggregation=data.AGGREGATION_LAST
+            ),
+        ]
+        return data.ProposeMeaningResponse(meaning=data.TableMeaning(columns=columns), adds=True)
+
+    async def ApplyMeaning(self, request: data.ApplyMeaningRequest, call: Call) -> data.ApplyMeaningResponse:
+        """Answer with the script's sheet; ``meanings`` has what was said."""
+        self.meanings.append(request.meaning)
+        self.lifetimes.append(request.lifetime_s)
+        return data.ApplyMeaningResponse(sheet=self._script.sheet)
 
     async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
         frame = frames.from_arrow(self._arrow(request.sheet_id))
@@ -405,13 +422,15 @@ class ReplayHouse:
     store: MemoryStore
     service: HttpService
     dispatchers: Mapping[str, Dispatcher]
+    log: io.StringIO
     url: str = ""
 
 
 @asynccontextmanager
 async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
     """A gateway with its doubles in this process."""
-    store, telemetry = MemoryStore(), Telemetry("replay", stream=io.StringIO())
+    store, log = MemoryStore(), io.StringIO()
+    telemetry = Telemetry("replay", stream=log)
     bus = await open_bus("memory://", store)
     run_planner = ReplayPlanner(script)
     remembered = ReplayMemory(run_planner)
@@ -434,7 +453,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         script.figure_refs.append(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
-        yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers), deps
+        yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers, log), deps
     finally:
         await service.close()
         await run_planner.close()

@@ -39,7 +39,7 @@ async def journey(page: Page, question: str, timeout_ms: int) -> None:
     await expect(page.locator("#window option")).to_have_count(5)
     await ask(page, question)
     await expect(page.locator(".trace.over")).to_contain_text(re.compile(r"Done · \d+ step"))
-    await page.locator(".trace > summary").click()
+    await page.locator(".trace > details > summary").click()
     rows = page.locator(".trace .row[data-tool]")
     assert await rows.count() >= 2
     await rows.first.locator("summary").click()
@@ -101,7 +101,7 @@ async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browse
     house.planner.hold(before=8)
     page = (await open_page(browser, house.url)).page
     await ask(page)
-    line = page.locator(".trace > summary .intent")
+    line = page.locator(".trace > details > summary .intent")
     await expect(line).to_have_text("get the daily prices of AAA, BBB and CCC")
     await expect(page.locator(".trace .stop")).to_be_visible()
     await page.reload()
@@ -195,10 +195,13 @@ async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, hous
     await expect(page.locator(".turn")).to_have_count(0)
     await page.locator(".entry .open").click()
     await expect(page.locator(".turn .answer h2")).to_have_count(2)
-    # Deleting asks first, and Playwright dismisses dialogs that nobody answers.
-    page.on("dialog", lambda dialog: dialog.accept())
+    # Deleting asks first: the first answer is no.
     await page.locator(".entry").hover()
     await page.locator(".entry .remove").click()
+    await page.get_by_role("alertdialog").get_by_role("button", name="Cancel").press("Enter")
+    await expect(page.locator(".entry .remove")).to_be_focused()
+    await page.locator(".entry .remove").press("Enter")
+    await page.get_by_role("alertdialog").get_by_role("button", name="Delete").press("Enter")
     await expect(page.locator(".entry")).to_have_count(0)
     await expect(page.locator("#welcome")).to_be_visible()
 
@@ -255,7 +258,6 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
-    await page.locator(".trace > summary").click()
     run_id = next(iter(house.planner.runs))
     kinds = ("argument decomposition", "viewpoint attack", "data insight", "logical attribution", "plain")
     for kind in kinds:

@@ -164,7 +164,7 @@ async def test_a_thought_is_folded_and_never_in_the_answer(browser: Browser) -> 
     async with show(browser, make_script()) as (page, _):
         for _again in range(2):
             thought = page.locator('.trace details[data-kind="reasoning"]')
-            await page.locator(".trace > summary").click()
+            await page.locator(".trace > details > summary").click()
             await expect(thought).to_have_count(1)
             await expect(thought.locator("pre")).to_be_hidden()
             await thought.locator("summary").press("Enter")

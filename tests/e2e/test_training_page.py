@@ -127,7 +127,7 @@ async def test_the_gateways_page_follows_a_training_that_writes(browser: Browser
             page = watched.page
             # Time of the page alone: its ten seconds between two looks pass at once.
             await page.clock.install()
-            await page.locator('a[href="/trainings"]').click()
+            await page.get_by_role("link", name="Trainings").click()
             await expect(page.locator('[data-training="live"]')).to_contain_text("running", timeout=PATIENCE_MS)
             await expect(page.locator('[data-panel="Reward"] .js-plotly-plot')).to_be_visible(timeout=PATIENCE_MS)
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -15,13 +16,19 @@ from rich.console import Console
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.cli.ask import print_trace
-from fathom.cli.uploads import upload_files, upload_tables
+from fathom.cli.uploads.meanings import read_meanings
+from fathom.cli.uploads.sending import propose_meanings, upload_files, upload_tables
 from fathom.core.errors import InvalidField, NotReady
 
 
 @asynccontextmanager
-async def open_gateway(*statuses: int) -> AsyncIterator[tuple[str, list[tuple[str, bytes]]]]:
-    """Serve ``POST /v1/tables`` with these statuses in turn, the last one repeated; yield its URL and the files."""
+async def open_gateway(
+    *statuses: int, columns: list[dict[str, Any]] | None = None, adds: bool = True
+) -> AsyncIterator[tuple[str, list[tuple[str, bytes]]]]:
+    """Serve ``POST /v1/tables`` with these statuses in turn, the last one repeated; yield its URL and the files.
+
+    ``columns`` are proposed for each table; without them the gateway is one of an earlier version.
+    """
     answers, got = list(statuses), list[tuple[str, bytes]]()
 
     async def take(request: web.Request) -> web.Response:
@@ -39,7 +46,18 @@ async def open_gateway(*statuses: int) -> AsyncIterator[tuple[str, list[tuple[st
             return web.json_response({"detail": "holds nothing that can be read"}, status=400)
         return web.json_response({"corpus": "docs_1", "issues": [{"message": "page 2: holds no text"}]})
 
+    async def propose(request: web.Request) -> web.Response:
+        if columns is None:
+            raise web.HTTPNotFound
+        return web.json_response({"columns": columns, "adds": adds})
+
+    async def apply(request: web.Request) -> web.Response:
+        got.append(("meaning", await request.read()))
+        return web.json_response({"sheet": {"id": "series"}, "issues": [{"row": 2, "message": "has no day"}]})
+
     app.router.add_post("/v1/tables", take)
+    app.router.add_get("/v1/tables/{sheet}/meaning", propose)
+    app.router.add_put("/v1/tables/{sheet}/meaning", apply)
     app.router.add_post("/v1/documents", take_document)
     server = TestServer(app, host="127.0.0.1")
     await server.start_server()
@@ -103,6 +121,56 @@ async def test_a_folder_is_sent_file_by_file_and_a_bad_one_costs_no_other(tmp_pa
     assert (done.corpus, done.table_ids) == ("docs_1", ["t4"])
     assert [name for name, _ in got] == [":a.pdf", ":b/c.docx", "docs_1:d.md", "e.csv"]
     assert [report.partition(" ")[0] for report in reports] == ["a.pdf", "b/c.docx:", "d.md:", "f.png"]
+
+
+LABELLED: list[dict[str, Any]] = [
+    {"column": "Plant", "role": "label"},
+    {"column": "2025 Revenue", "role": "value", "names": ["Revenue"], "aggregation": "sum", "year": 2025},
+]
+DATED: list[dict[str, Any]] = [{"column": "Day", "role": "date"}, {"column": "Units", "role": "value"}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "adds", "ids", "said"),
+    [
+        # The table as it is has the texts that no series has.
+        (LABELLED, True, ["series", "t1"], "Revenue (sum) by Plant and year"),
+        (DATED, True, ["series"], "Units by Day"),
+        (DATED, False, ["t1"], ""),
+    ],
+)
+async def test_a_proposal_that_says_more_is_taken_and_told(
+    tmp_path: Path, columns: list[dict[str, Any]], adds: bool, ids: list[str], said: str
+) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    reports: list[str] = []
+    async with open_gateway(200, columns=columns, adds=adds) as (url, got):
+        done = await asyncio.to_thread(upload_files, url, [tmp_path], reports.append)
+    assert done.table_ids == ids
+    assert reports == ([f"a.csv is read as {said}", "a.csv row 2: has no day"] if said else [])
+    assert [name for name, _ in got] == (["a.csv", "meaning"] if said else ["a.csv"])
+
+
+async def test_columns_are_written_to_be_edited_and_what_was_edited_is_sent(tmp_path: Path) -> None:
+    table, file = tmp_path / "a.csv", tmp_path / "columns.yaml"
+    table.write_text("x")
+    async with open_gateway(200, columns=LABELLED, adds=False) as (url, got):
+        await asyncio.to_thread(propose_meanings, [table], file, tmp_path, url)
+        assert read_meanings(file) == {"a.csv": LABELLED}
+        file.write_text(file.read_text().replace("names:\n  - Revenue", "names:\n  - Takings") + "b.csv: []\n")
+        reports: list[str] = []
+        await asyncio.to_thread(upload_files, url, [table], reports.append, read_meanings(file))
+        assert b"Takings" in got[-1][1]
+        assert reports[0].startswith("b.csv has columns")
+        with pytest.raises(InvalidField, match="cannot be written"):
+            await asyncio.to_thread(propose_meanings, [table], file, tmp_path, url)
+
+
+@pytest.mark.parametrize("text", ["- a", "a.csv: 5", "a: [1]", "{", "\x00"])
+def test_a_file_that_says_nothing_of_columns_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(InvalidField, match="columns"):
+        read_meanings(tmp_path / "c.yaml")
 
 
 async def test_a_folder_of_nothing_readable_is_refused_by_name(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class Patience:
 ProgressCallback = Callable[[int], None]
 """Progress callback: receives the number of episodes collected so far whenever another one arrives."""
 Transport = Literal["stream", "queue"]
+Episodes = AsyncGenerator[pb.RolloutResponse, None] | AsyncGenerator[pb.WatchRolloutResponse, None]
 STOP_S = 5.0
 """Time limit for cancelling a queued rollout, in seconds."""
 
@@ -131,47 +132,40 @@ class RolloutCall:
     async def _attempt(self) -> FathomError:
         """Add the episodes of one stream; return the error that explains why some may still be missing."""
         problem: FathomError = DependencyFailed("planner", "the stream ended before all episodes had come")
+        is_queued = self.transport == "queue"
         try:
-            async with aclosing(self._read_queue() if self.transport == "queue" else self._read_stream()) as items:
-                async for item in items:
+            async with aclosing(await self._watch_queue() if is_queued else self._open_stream()) as responses:
+                async for response in responses:
+                    item = response.trajectory
                     if item.stop_reason == STOP_REASON_FAILED:
                         refuse(item)
+                        if is_queued:
+                            # The queue has already made all its attempts.
+                            raise FinallyFailed(item.culprit or "planner", item.error)
                         problem = NotReady(item.error, metadata={"culprit": item.culprit or "planner"})
-                    else:
-                        # A resumed stream may repeat episodes: the first copy stays, which is the one that progress was
-                        # reported for.
-                        self.found.setdefault((item.task_index, item.sample_index), item)
-                        self.heard(len(self.found))
+                        continue
+                    # A resumed stream may repeat episodes: the first copy stays, which is the one that progress was
+                    # reported for.
+                    self.found.setdefault((item.task_index, item.sample_index), item)
+                    self.heard(len(self.found))
+                    if isinstance(response, pb.WatchRolloutResponse):
+                        # Last: a trajectory that was not taken is read again.
+                        self._sequence = response.sequence
         except FathomError as error:
             if error.code in FATAL or isinstance(error, FinallyFailed):
                 raise
             problem = error
         return problem
 
-    async def _read_stream(self) -> AsyncGenerator[Trajectory, None]:
-        responses = self.planner.rollout(self.request, timeout_s=self.patience.timeout_s)
-        async with aclosing(responses):
-            async for response in responses:
-                yield response.trajectory
+    def _open_stream(self) -> Episodes:
+        return self.planner.rollout(self.request, timeout_s=self.patience.timeout_s)
 
-    async def _read_queue(self) -> AsyncGenerator[Trajectory, None]:
-        """Submit the request to the queue and yield its trajectories after the last one read.
-
-        Raises ``FinallyFailed`` for a failed episode: the queue has already made all its attempts.
-        """
+    async def _watch_queue(self) -> Episodes:
+        """Submit the request to the queue, and return its trajectories after the last one read."""
         # Submitting is idempotent by the request's id: each attempt may do so again without playing anything twice.
         await self.planner.submit_rollout(pb.SubmitRolloutRequest(rollout=self.request))
         watch = pb.WatchRolloutRequest(rollout_id=self.request.request_id, after_sequence=self._sequence)
-        responses = self.planner.watch_rollout(watch, timeout_s=self.patience.timeout_s)
-        async with aclosing(responses):
-            async for response in responses:
-                item = response.trajectory
-                if item.stop_reason == STOP_REASON_FAILED:
-                    refuse(item)
-                    raise FinallyFailed(item.culprit or "planner", item.error)
-                yield item
-                # After the yield: a trajectory that was not consumed is read again.
-                self._sequence = response.sequence
+        return self.planner.watch_rollout(watch, timeout_s=self.patience.timeout_s)
 
     async def stop(self) -> None:
         """Cancel the rest of a queued request, ignoring errors."""

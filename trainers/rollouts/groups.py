@@ -70,8 +70,7 @@ def parts(groups: Sequence[Group]) -> Iterator[Part]:
     """Yield the rows of all groups in order; raises ``InvalidField`` for an episode unfit for training."""
     for group in groups:
         for sample, episode in enumerate(group.episodes):
-            check_content(episode)
-            for ids in segments(episode):
+            for ids in checked_segments(episode):
                 yield Part(group, sample, episode, ids, list(ids.mask).index(1))
 
 
@@ -84,8 +83,8 @@ def segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
     return list(item.segments) or [item]
 
 
-def check_content(item: Trajectory) -> None:
-    """Check that an episode is complete, exact and finite, whatever version sampled it.
+def checked_segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
+    """Return the segments of an episode that is complete, exact and finite, whatever version sampled it.
 
     Raises ``InvalidField`` naming the field.
     """
@@ -95,7 +94,8 @@ def check_content(item: Trajectory) -> None:
     # Ids rendered from text may differ from those sampled; their log-probabilities would belong to other tokens.
     if not item.exact:
         raise InvalidField("trajectory.exact", f"{name} lacks exact ids or log-probabilities: it cannot train")
-    for part in segments(item):
+    found = segments(item)
+    for part in found:
         lengths = (len(part.token_ids), len(part.mask), len(part.log_probs))
         if len(set(lengths)) != 1 or not lengths[0]:
             raise InvalidField("trajectory.mask", f"{name} has {lengths} ids, mask and log-probabilities")
@@ -111,6 +111,7 @@ def check_content(item: Trajectory) -> None:
             raise InvalidField("trajectory.segments", f"{name} does not hold each of {sampled} sampled ids once")
     if not math.isfinite(item.reward):
         raise InvalidField("trajectory.reward", f"{name} has reward {item.reward}")
+    return found
 
 
 def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None, pad: int = 0) -> DataProto:

@@ -40,7 +40,7 @@ class Recording:
         parts = [json.dumps(header).encode()]
         # Deterministic, so that the same batch is the same object, byte for byte.
         parts += [item.SerializeToString(deterministic=True) for one in groups for item in one.episodes]
-        await self.store.put(key, MAGIC + b"".join(struct.pack(">Q", len(p)) + p for p in parts), CONTENT_TYPE)
+        await self.store.put(key, MAGIC + b"".join([struct.pack(">Q", len(p)) + p for p in parts]), CONTENT_TYPE)
 
     async def read(self, key: str, rows: Mapping[str, Row]) -> tuple[list[Group], int]:
         """Read a batch and the policy version current at the time; ``rows`` maps ``uid`` to prompt.

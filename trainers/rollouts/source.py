@@ -8,8 +8,10 @@ every prompt's group is its own request, started up to ``rollout.ahead`` batches
 from __future__ import annotations
 
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
@@ -172,8 +174,10 @@ class PlannerRollouts:
         await self._pace.wait(job.sampling.n)
         return Group(job.row, tuple(await self._collect(request, partial(self._pool.record_progress, job))))
 
-    async def _collect(self, request: pb.RolloutRequest, heard: ProgressCallback = ignore_progress) -> list[Trajectory]:
-        return await collect(self.clients.planner, request, self._patience, heard, self.config.rollout.transport)
+    def _collect(
+        self, request: pb.RolloutRequest, heard: ProgressCallback = ignore_progress
+    ) -> Coroutine[Any, Any, list[Trajectory]]:
+        return collect(self.clients.planner, request, self._patience, heard, self.config.rollout.transport)
 
     def _record(self, sampling: SamplingSettings, groups: list[Group]) -> None:
         if self.recording is None:

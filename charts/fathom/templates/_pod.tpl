@@ -252,6 +252,11 @@ spec:
           valueFrom:
             secretKeyRef: {name: {{ $root.Values.memory.databaseSecret | quote }}, key: url}
         {{- end }}
+        {{- if and (eq $name "retrieval") $root.Values.retrieval.databaseSecret }}
+        - name: FATHOM_RETRIEVAL_DATABASE_URL
+          valueFrom:
+            secretKeyRef: {name: {{ $root.Values.retrieval.databaseSecret | quote }}, key: url}
+        {{- end }}
         - name: FATHOM_RUNTIME_BUS_URL
           value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
         {{- with $service.extraEnv }}

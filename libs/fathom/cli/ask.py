@@ -19,7 +19,8 @@ from rich.text import Text
 from fathom.api.common.v1.common_pb2 import Usage
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.uploads import upload_files, upload_tables
+from fathom.cli.uploads.meanings import read_meanings
+from fathom.cli.uploads.sending import upload_files, upload_tables
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import run
@@ -68,10 +69,13 @@ def ask_question(
     effort: str,
     tables: Sequence[Path] = (),
     own: Sequence[Path] = (),
+    columns: Path | None = None,
     gateway: str = "",
     json_events: bool,
 ) -> None:
     """Ask a question and print the run, which begins with ``tables`` and ``own`` files sent to the gateway.
+
+    ``columns`` is a file with what the columns of the tables among ``own`` mean.
 
     Raises ``RunFailed`` without an answer, ``InvalidField`` for an unknown mode or effort, and the errors of
     ``upload_tables`` and ``upload_files``.
@@ -81,7 +85,8 @@ def ask_question(
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = gateway or ("" if planner else read_endpoints(home).gateway)
     console = Console(stderr=True)
-    uploaded = upload_files(gateway, own, lambda text: console.print(f"[yellow]{escape(text)}[/]"))
+    meanings = read_meanings(columns) if columns is not None else {}
+    uploaded = upload_files(gateway, own, lambda text: console.print(f"[yellow]{escape(text)}[/]"), meanings)
     request = pb.RunRequest(
         question=question,
         model=model,

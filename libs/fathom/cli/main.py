@@ -73,6 +73,10 @@ def ask(
             "XLSX, Parquet; may be repeated.",
         ),
     ] = None,
+    columns: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="What the columns of tables among --with mean, as `fathom columns --to` writes it."),
+    ] = None,
     gateway: Annotated[
         str, typer.Option(help="URL of the gateway for --table and --with; by default the local stack's.")
     ] = "",
@@ -94,9 +98,26 @@ def ask(
         effort=effort,
         tables=table or [],
         own=own or [],
+        columns=columns,
         gateway=gateway,
         json_events=json_events,
     )
+
+
+@app.command("columns")
+def show_columns(
+    own: Annotated[list[Path], typer.Argument(help="Own tables, or folders of them.")],
+    to: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="File to write it to, as YAML to edit; it must not be there."),
+    ] = None,
+    home: Home = HOME,
+    gateway: Annotated[str, typer.Option(help="URL of a gateway; by default the local stack's.")] = "",
+) -> None:
+    """Show what the columns of own tables are taken for: dates, names, units, how values add up."""
+    from fathom.cli.uploads.sending import propose_meanings
+
+    propose_meanings(own, to, home, gateway)
 
 
 @app.command()

@@ -65,11 +65,12 @@ class Client:
         request = with_request_id(method, request)
         span, call = self._begin(method, timeout_s)
         try:
-            retries = Retries(self._policy)
+            retries: Retries | None = None
             while True:
                 try:
                     response = await self.transport.unary(method, request, call)
                 except FathomError as error:
+                    retries = retries or Retries(self._policy)
                     await self._pause(method, call, retries, error)
                 else:
                     self._budgets[call.lane].give_back()
@@ -92,11 +93,12 @@ class Client:
         if isinstance(requests, Message):
             requests = with_request_id(method, requests)
         span, call = self._begin(method, timeout_s)
-        retries, begun = Retries(self._policy), isinstance(requests, AsyncIterator)
+        retries: Retries | None = None
+        begun = not isinstance(requests, Message)
         try:
             while True:
-                # An iterator serves one attempt; a single request gets a new one each time.
-                source = once(requests) if isinstance(requests, Message) else requests
+                # An iterator serves one attempt; a single request gets a new one each time, where one is wanted.
+                source = once(requests) if isinstance(requests, Message) and method.client_streaming else requests
                 try:
                     async with aclosing(self.transport.stream(method, source, call)) as responses:
                         async for response in responses:
@@ -108,6 +110,7 @@ class Client:
                     # After a first response a repeated call would give the caller some responses twice.
                     if begun:
                         raise
+                    retries = retries or Retries(self._policy)
                     await self._pause(method, call, retries, error)
         finally:
             span.end()
@@ -187,14 +190,17 @@ class Declared(Generic[Q, R]):
     """Base descriptor of a client method, named after its RPC in snake case."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.rpc = rpc_name(name)
+        self.name, self.rpc = name, rpc_name(name)
 
 
 class Unary(Declared[Q, R]):
     """Declares a unary method: ``search = Unary[SearchRequest, SearchResponse]()``."""
 
     def __get__(self, client: Client, owner: type) -> OneAnswer[Q, R]:
-        return cast(OneAnswer[Q, R], partial(client.unary, client.method(self.rpc)))
+        call = partial(client.unary, client.method(self.rpc))
+        # Found in the client itself from now on: every call looks its method up.
+        client.__dict__[self.name] = call
+        return cast(OneAnswer[Q, R], call)
 
 
 class ServerStream(Declared[Q, R]):
@@ -206,6 +212,7 @@ class ServerStream(Declared[Q, R]):
     def __get__(self, client: Client, owner: type) -> ManyAnswers[Q, R]:
         # No function of its own, which each call would pass.
         call = partial(client.stream, client.method(self.rpc), is_notice=self._is_notice)
+        client.__dict__[self.name] = call
         return cast(ManyAnswers[Q, R], call)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.clients.transport import Transport
+from fathom.clients.transport import Requests, Transport
 from fathom.core.cache import BoundedCache
 from fathom.core.call import Call
 from fathom.core.errors import DependencyFailed, NotFound, NotReady, Overloaded, SessionLost
@@ -71,21 +71,19 @@ class StickyTransport:
                 self._remember(response.session_id, replica)
             return response
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
+    async def stream(self, method: Method, requests: Requests, call: Call) -> AsyncGenerator[Message, None]:
         if method.client_streaming:
-            key, source = "", requests
+            key = ""
         else:
-            request = await anext(requests)
+            request = requests = requests if isinstance(requests, Message) else await anext(requests)
             if session := session_of(request):
                 async with aclosing(self._at_home(session, method, request, call)) as responses:
                     async for response in responses:
                         yield response
                 return
-            key, source = affinity(request), one(request)
+            key = affinity(request)
         with self._use_replica(key) as replica:
-            async with aclosing(replica.transport.stream(method, source, call)) as responses:
+            async with aclosing(replica.transport.stream(method, requests, call)) as responses:
                 async for response in responses:
                     yield response
 
@@ -102,7 +100,7 @@ class StickyTransport:
         for last, replica in mark_last([home] if home is not None else self._replicas):
             try:
                 with self._use_replica("", replica):
-                    async with aclosing(replica.transport.stream(method, one(request), call)) as responses:
+                    async with aclosing(replica.transport.stream(method, request, call)) as responses:
                         async for response in responses:
                             self._remember(session, replica)
                             yield response
@@ -172,7 +170,3 @@ def mark_last(replicas: Sequence[Replica]) -> Iterator[tuple[bool, Replica]]:
     """Yield each replica with a flag that is True for the last one."""
     for place, replica in enumerate(replicas, 1):
         yield place == len(replicas), replica
-
-
-async def one(request: Message) -> AsyncIterator[Message]:
-    yield request

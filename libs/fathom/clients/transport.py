@@ -54,6 +54,10 @@ RENEW_S = 2.0
 UNREACHABLE = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 
+Requests = Message | AsyncIterator[Message]
+"""A request, or an iterator of those of a method that takes many."""
+
+
 class Transport(Protocol):
     """Carries one call; raises ``FathomError`` only."""
 
@@ -61,8 +65,8 @@ class Transport(Protocol):
         """Send one request and return its response."""
         ...
 
-    def stream(self, method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-        """Call a method of any kind; a single request or response is an iterator of one."""
+    def stream(self, method: Method, requests: Requests, call: Call) -> AsyncGenerator[Message, None]:
+        """Call a method of any kind; a single response is an iterator of one."""
         ...
 
     async def ready(self, service: str, timeout_s: float) -> None:
@@ -133,10 +137,10 @@ class GrpcTransport:
             raise self._read_error(error, method.service, method.name) from None
         return response
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
-        argument: Any = requests if method.client_streaming else encode(await anext(requests))
+    async def stream(self, method: Method, requests: Requests, call: Call) -> AsyncGenerator[Message, None]:
+        if not isinstance(requests, Message) and not method.client_streaming:
+            requests = await anext(requests)
+        argument = encode(requests) if isinstance(requests, Message) else requests
         stub = self._stub(method)
         running = stub(argument, timeout=call.remaining_s(), metadata=tuple(call.headers().items()))
         try:
@@ -204,9 +208,7 @@ class BusTransport:
             raise from_status(Status.FromString(reply.payload))
         return method.response_type.FromString(reply.payload)
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
+    async def stream(self, method: Method, requests: Requests, call: Call) -> AsyncGenerator[Message, None]:
         raise StreamsNeedGrpc(f"{method.service}.{method.name} streams: give its service a grpc:// URL")
         yield  # an async generator, like its siblings
 
@@ -227,13 +229,11 @@ class InprocTransport:
         with passing_errors():
             return await self._answer(method, copy_message(request), call)
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
-        argument = requests if method.client_streaming else await anext(requests)
+    async def stream(self, method: Method, requests: Requests, call: Call) -> AsyncGenerator[Message, None]:
+        if not isinstance(requests, Message) and not method.client_streaming:
+            requests = await anext(requests)
         with passing_errors():
-            if isinstance(argument, Message):
-                argument = copy_message(argument)
+            argument = copy_message(requests) if isinstance(requests, Message) else requests
             if not method.server_streaming:
                 yield await self._answer(method, argument, call)
                 return

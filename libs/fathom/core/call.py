@@ -102,10 +102,9 @@ class Call:
     def headers(self) -> dict[str, str]:
         """Return the context as string headers for any transport."""
         headers = {REQUEST_ID_HEADER: self.request_id, LANE_HEADER: self.lane.value, TENANT_HEADER: self.tenant}
-        remaining = self.remaining_s()
-        if remaining is not None:
+        if self.deadline is not None:
             # The time left travels, not a moment: the clocks of two machines may differ by more than a call takes.
-            headers[DEADLINE_HEADER] = str(int(remaining * 1000))
+            headers[DEADLINE_HEADER] = str(max(0, int((self.deadline - time.monotonic()) * 1000)))
         if self.traceparent:
             headers[TRACE_HEADER] = self.traceparent
         if self.principal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -20,13 +20,30 @@ from fathom.services.datafetch.warehouse.database import SeriesFacts
 
 # Columns of one question; each has a few names, which are compared with every name of the question.
 MOST_COLUMNS = 64
+# All are compared with the words of a question.
+MOST_NAMES = 8
 BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
 JOINTS = re.compile(r"[_.\-/]+")
 
 
 @dataclass(frozen=True)
+class OwnMeaning:
+    """What is known of a column beside its name; the fields are those of ``OwnSeries``."""
+
+    unit: str = ""
+    names: tuple[str, ...] = ()
+    label: str = ""
+    kind: str = ""
+    is_amount: bool = False
+
+
+@dataclass(frozen=True)
 class OwnSeries:
-    """A column of numbers of an imported sheet, its unit, its sheet's title, and the first and last day with rows."""
+    """A column of numbers of an imported sheet, its unit, its sheet's title, and the first and last day with rows.
+
+    Where its meaning was applied, ``names`` are what questions call what it measures, ``label`` says of whom,
+    ``kind`` what such labels are called ("Plant"), and ``is_amount`` that the values of a period are added up.
+    """
 
     sheet_id: str
     column: str
@@ -34,9 +51,15 @@ class OwnSeries:
     title: str
     first: date
     last: date
+    names: tuple[str, ...] = ()
+    label: str = ""
+    kind: str = ""
+    is_amount: bool = False
 
 
-def list_own_series(sheet_id: str, title: str, table: pa.Table) -> list[OwnSeries]:
+def list_own_series(
+    sheet_id: str, title: str, table: pa.Table, meanings: Mapping[str, OwnMeaning] | None = None
+) -> list[OwnSeries]:
     """Return the columns of numbers of a table with exactly one column of dates, else none."""
     dates = [field.name for field in table.schema if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)]
     # With a begin and an end, say, it would be open on which day a value counts.
@@ -47,8 +70,20 @@ def list_own_series(sheet_id: str, title: str, table: pa.Table) -> list[OwnSerie
     if not len(days):
         return []
     ends = pc.min_max(days).as_py()
+    known, plain = meanings or {}, OwnMeaning()
     return [
-        OwnSeries(sheet_id, field.name, read_unit(field.name), title, ends["min"], ends["max"])
+        OwnSeries(
+            sheet_id,
+            field.name,
+            known.get(field.name, plain).unit or read_unit(field.name),
+            title,
+            ends["min"],
+            ends["max"],
+            known.get(field.name, plain).names,
+            known.get(field.name, plain).label,
+            known.get(field.name, plain).kind,
+            known.get(field.name, plain).is_amount,
+        )
         for field in table.schema
         if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
     ]
@@ -101,4 +136,7 @@ class OwnLinker:
 def make_own_entry(ident: str, own: OwnSeries) -> Entry:
     """Return the entry of a column."""
     facts = SeriesFacts(own.unit, Frequency.DAILY, own.title, "upload", own.first, own.last, False)
-    return Entry(ident, own.sheet_id, own.column, own.column, "", tuple(dict.fromkeys(list_names(own.column))), facts)
+    # A measure that several things have is none of them alone.
+    names = [f"{own.label} {name}" for name in own.names] if own.label else own.names
+    called = tuple(dict.fromkeys([*list_names(own.column), *names]))[:MOST_NAMES]
+    return Entry(ident, own.sheet_id, own.column, own.column, "", called, facts)

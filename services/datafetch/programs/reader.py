@@ -21,6 +21,7 @@ from fathom.services.datafetch.programs.following import follow
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
 from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
+from fathom.services.datafetch.programs.own_words import OwnWords, settle
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, Gap, NamedSeries, Resolved, resolve
 from fathom.services.datafetch.programs.search import BEAM, Path, search
 from fathom.services.datafetch.programs.weights import Weights
@@ -83,7 +84,7 @@ class ProgramReader:
         decoding = self._open(texts, own)
         for path in search(decoding, BEAM):
             try:
-                return self._describe(path, decoding, today)
+                return self._describe(path, decoding, today, texts[-1])
             except InvalidField:
                 # It refers to the value of a step that has none; the next best may not.
                 continue
@@ -97,7 +98,7 @@ class ProgramReader:
         Its confidence is the probability that this reader gives to it. Raises ``InvalidField("program")``.
         """
         decoding = self._open(texts, own)
-        return self._describe(follow(decoding, decoding.conversation, program), decoding, today)
+        return self._describe(follow(decoding, decoding.conversation, program), decoding, today, texts[-1])
 
     def _open(self, texts: Sequence[str], own: Sequence[OwnSeries]) -> Decoding:
         """Return a decoder of some questions."""
@@ -108,15 +109,16 @@ class ProgramReader:
         places = np.concatenate([self._network.place_entries(linker.titles), self._places])
         return Decoding(self._network, linker, places, self._queries, conversation)
 
-    def _describe(self, path: Path, decoding: Decoding, today: date | None) -> ProgramReading:
+    def _describe(self, path: Path, decoding: Decoding, today: date | None, question: str) -> ProgramReading:
         """Return a finished path as a reading; raises ``InvalidField("program")`` for one that cannot be resolved."""
-        program = build(path.actions)
+        program, is_sure = settle(build(path.actions), decoding.own, question)
         resolved = self.resolve(program, today, decoding.own)
         return ProgramReading(
             render(program),
             resolved.kind,
             path.confidence,
-            path.link,
+            # Names that stand in the question are no matter of likelihood.
+            1.0 if is_sure else path.link,
             resolved.steps,
             resolved.series,
             resolved.missing,
@@ -138,7 +140,11 @@ class ProgramReader:
         def find(ident: str) -> tuple[str, str] | None:
             return places.get(ident) or self._find(ident)
 
+        groups = OwnWords(own).groups
+
         def find_members(group: str) -> list[tuple[str, str]]:
+            if group in groups:
+                return [places[ident] for ident in groups[group]]
             return [*places.values()] if group == WHOLE_TABLE else self._find_members(group)
 
         def find_last_day(series: Sequence[tuple[str, str]]) -> date | None:

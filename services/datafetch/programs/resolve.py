@@ -10,6 +10,7 @@ from enum import StrEnum
 from fathom.core.errors import InvalidField
 from fathom.domain.programs.language import (
     EURO,
+    OWN_GROUP,
     SPECIAL,
     WHOLE_TABLE,
     WORDS,
@@ -122,11 +123,16 @@ def list_series(program: Sequence[Call], catalogue: Catalogue) -> list[tuple[str
     """Return the series that a program names, as entity and indicator."""
     found: list[tuple[str, str]] = []
     for node in (one for step in program for one in walk(step)):
-        if isinstance(node, Call) and (node.name == "members" or node.target == WHOLE_TABLE):
+        if isinstance(node, Call) and (node.name == "members" or is_own_group(node.target)):
             found += catalogue.find_members(node.target)
         elif isinstance(node, Call) and node.name == "series" and (one := catalogue.find(node.target)):
             found.append(one)
     return found
+
+
+def is_own_group(target: str) -> bool:
+    """Return whether a series of a program is several columns of the user's own."""
+    return target == WHOLE_TABLE or target.startswith(OWN_GROUP)
 
 
 def number_steps(program: Sequence[Call]) -> dict[int, int]:
@@ -160,8 +166,8 @@ class Resolver:
                 if step not in self._numbers:
                     raise InvalidField("program", f"_{step} is the value of no calculation")
                 return f"_{self._numbers[step]}"
-            case Call(name="series", target=target) if target == WHOLE_TABLE:
-                return self._write_whole_table(node)
+            case Call(name="series", target=target) if is_own_group(target):
+                return self._write_own_group(node)
             case Call(name="series"):
                 return self._name(self._catalogue.find(node.target), node.words)
             case Call(name="members"):
@@ -187,10 +193,11 @@ class Resolver:
             return self._name(None, call.words)
         return f"f.each({', '.join(self._name(one, call.words) for one in found)})"
 
-    def _write_whole_table(self, call: Call) -> str:
-        """Return the columns of the only table of the user's own, for words that no name says."""
+    def _write_own_group(self, call: Call) -> str:
+        """Return columns of the user's own: those of one measure, or all, for words that no name says."""
         found = self._catalogue.find_members(call.target)
-        self.assumed.append(Assumption(call.words, tuple(column for _, column in found)))
+        if call.target == WHOLE_TABLE:
+            self.assumed.append(Assumption(call.words, tuple(column for _, column in found)))
         names = [self._name(one, one[1]) for one in found]
         return names[0] if len(names) == 1 else f"f.each({', '.join(names)})"
 

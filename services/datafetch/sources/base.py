@@ -114,6 +114,8 @@ class Fetched:
     issues: tuple[RowIssue, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     """Further metadata of the source: names, currency, titles."""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    """Of a user's file the cells of each column, as spreadsheets name them: "B2:B13"."""
 
 
 @runtime_checkable

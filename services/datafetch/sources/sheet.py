@@ -36,7 +36,8 @@ def to_sheet(fetched: Fetched, title: str = "") -> Sheet:
                 bare.type,
                 fetched.units.get(name, ""),
                 entity=entity,
-                source=where.place,
+                # Where it stands in a user's file is what somebody looks for who checks a number.
+                source=f"{title or where.place} {fetched.cells[name]}" if name in fetched.cells else where.place,
                 as_of=where.known_until.isoformat() if where.known_until else "",
                 nulls=bare.nulls,
                 vendor=where.vendor,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,33 +23,45 @@ class Collector:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def collect(self, run_id: str, language: str, pictures: Mapping[str, bytes]) -> Report:
+    def begin(self, run: trajectory.Trajectory, language: str) -> Report:
+        """Return the report of a run, still without rows and figures."""
+        return build_report(run, language, datetime.now(UTC))
+
+    async def collect(self, run: trajectory.Trajectory, language: str, pictures: Mapping[str, bytes]) -> Report:
         """Return the report of a run, its figures as ``pictures`` where they are given.
 
-        Raises ``NotFound``, and ``FailedPrecondition`` for a run without an answer. A table or a figure that cannot be
-        read is left out, and the report says so at its place.
+        Raises ``FailedPrecondition`` for a run without an answer. A table or a figure that cannot be read is left out,
+        and the report says so at its place.
         """
-        run = (await self._engine.read_run(run_id)).trajectory
-        if not run.answer.markdown:
-            raise FailedPrecondition(f"run {run_id} has no answer to export", metadata={"field": "run_id"})
-        report = build_report(run, language, datetime.now(UTC))
-        material = list_material(run)
-        sheets = {item.variable: item for item in material if item.HasField("sheet")}
-        figures = {figure.id: figure for item in material for figure in item.code.figures}
+        report = self.begin(require_answer(run), language)
+        sheets = {item.variable: item for item in [*run.given, *list_material(run)] if item.HasField("sheet")}
         # Each once, however often the answer refers to it.
         places = dict.fromkeys(report.places)
         tables = [place.name for place in places if place.kind == "table" and place.name in sheets]
-        drawn = [place.name for place in places if place.kind == "figure" and place.name in figures]
+        drawn = {place.name for place in places if place.kind == "figure"}
         # Side by side, because each one is read from another service or a store.
-        read_tables, read_figures = await asyncio.gather(
+        read_tables, figures = await asyncio.gather(
             asyncio.gather(*(self._table(sheets[name], language) for name in tables)),
-            asyncio.gather(*(self._figure(run_id, figures[name], pictures.get(name)) for name in drawn)),
+            self.collect_figures(run, pictures, drawn),
         )
-        return replace(
-            report,
-            tables={name: table for name, table in zip(tables, read_tables, strict=True) if table},
-            figures={name: figure for name, figure in zip(drawn, read_figures, strict=True) if figure},
-        )
+        found = {name: table for name, table in zip(tables, read_tables, strict=True) if table}
+        return replace(report, tables=found, figures=figures)
+
+    async def collect_figures(
+        self, run: trajectory.Trajectory, pictures: Mapping[str, bytes], names: Set[str] | None = None
+    ) -> dict[str, Figure]:
+        """Return those figures of a run that can be read, by their ids; only ``names`` where they are given."""
+        known = {figure.id: figure for item in list_material(run) for figure in item.code.figures}
+        wanted = [name for name in known if names is None or name in names]
+        read = await asyncio.gather(*(self._figure(run.run_id, known[name], pictures.get(name)) for name in wanted))
+        return {name: figure for name, figure in zip(wanted, read, strict=True) if figure}
+
+    async def read_sheet(self, sheet_id: str) -> bytes | None:
+        """Return a whole table as an Arrow stream; None for one that cannot be read."""
+        try:
+            return await self._engine.read_table(sheet_id)
+        except FathomError:
+            return None
 
     async def _table(self, item: trajectory.Material, language: str) -> Table | None:
         try:
@@ -67,3 +79,10 @@ class Collector:
         except FathomError:
             return None
         return Figure(figure.title, media_type, content)
+
+
+def require_answer(run: trajectory.Trajectory) -> trajectory.Trajectory:
+    """Return the run; raise ``FailedPrecondition`` for one without an answer."""
+    if not run.answer.markdown:
+        raise FailedPrecondition(f"run {run.run_id} has no answer to export", metadata={"field": "run_id"})
+    return run

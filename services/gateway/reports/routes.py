@@ -2,77 +2,84 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query, Response
+from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import Field
 
 from fathom.core.errors import InvalidField
 from fathom.services.gateway.bodies import Body
 from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.reports.collecting import Collector
-from fathom.services.gateway.reports.markdown import write_markdown
+from fathom.services.gateway.reports.exporting import FORMATS, MEDIA_TYPES, Exported, Exporter, Order
 from fathom.services.gateway.reports.naming import name_file
-from fathom.services.gateway.reports.report import Report
-from fathom.services.gateway.reports.web_page import write_page
-from fathom.services.gateway.reports.word import write_word
 from fathom.services.gateway.reports.words import LANGUAGES
 
-WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-FORMATS = ("md", "html", "docx")
 # Each picture is in memory twice while it is read, as base64 and as bytes.
 MAX_PICTURES = 20
 # The beginning of the signature of every PNG (PNG specification, 5.2).
 PNG = b"\x89PNG\r\n"
+FILES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file", "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()}}
+}
 RunId = Annotated[str, Path(description="Run id.")]
 
 
 class ExportBody(Body):
     """Format and language of a report, with pictures of the figures that only a browser can draw."""
 
-    format: str = Field("docx", description="md, html or docx.")
+    format: str = Field("docx", description=f"One of {', '.join(FORMATS)}.")
     language: str = Field("en", description="Language of the report's own words: en or zh.")
     pictures: dict[str, str] = Field(
         default_factory=dict,
         max_length=MAX_PICTURES,
-        description="Figures by their ids as PNG in base64; they stand in a Word file.",
+        description="Figures by their ids as PNG in base64; they stand in files of pdf, docx, pptx and ipynb.",
     )
 
 
 def add_reports(app: FastAPI, engine: Engine) -> None:
     """Add the routes."""
-    collector = Collector(engine)
+    exporter = Exporter(engine)
 
-    @app.get("/v1/runs/{run_id}/export", response_model=None)
+    @app.get("/v1/runs/{run_id}/export", response_model=None, responses=FILES)
     async def export_run(
+        request: Request,
         run_id: RunId,
-        format: Annotated[str, Query(description="md, html or docx")] = "md",
+        format: Annotated[str, Query(description=f"One of {', '.join(FORMATS)}.")] = "md",
         language: Annotated[str, Query(description="Language of the report's own words: en or zh.")] = "en",
         print: Annotated[bool, Query(description="Show the page and open the browser's print dialogue.")] = False,
     ) -> Response:
-        """Return the answer of a run as a file, with numbered references and the first rows of its tables."""
-        report = await collector.collect(run_id, check_choices(format, language), {})
-        return await write(report, format, is_printed=print)
+        """Return the answer of a run as a file, with numbered references and the first rows of its tables.
 
-    @app.post("/v1/runs/{run_id}/export", response_model=None)
-    async def export_run_with_pictures(run_id: RunId, body: ExportBody) -> Response:
+        A workbook (xlsx) has the tables whole, with the unit, source and date of each column; ipynb is the code that
+        has run, json the whole trace.
+        """
+        check_choices(format, language)
+        order = Order(run_id, format, language, base_url_of(request), is_printed=print)
+        return respond(await exporter.export(order), order)
+
+    @app.post("/v1/runs/{run_id}/export", response_model=None, responses=FILES)
+    async def export_run_with_pictures(request: Request, run_id: RunId, body: ExportBody) -> Response:
         """Return the same with pictures of figures that the caller has drawn."""
-        language = check_choices(body.format, body.language)
-        report = await collector.collect(run_id, language, decode_pictures(body.pictures))
-        return await write(report, body.format)
+        check_choices(body.format, body.language)
+        pictures = decode_pictures(body.pictures)
+        order = Order(run_id, body.format, body.language, base_url_of(request), pictures)
+        return respond(await exporter.export(order), order)
 
 
-def check_choices(kind: str, language: str) -> str:
-    """Return the language; raise ``InvalidField`` for an unknown format or language."""
+def base_url_of(request: Request) -> str:
+    """Return the address under which the caller has reached this gateway."""
+    return str(request.base_url).rstrip("/")
+
+
+def check_choices(kind: str, language: str) -> None:
+    """Raise ``InvalidField`` for an unknown format or language."""
     if kind not in FORMATS:
         raise InvalidField("format", f"must be one of {', '.join(FORMATS)}")
     if language not in LANGUAGES:
         raise InvalidField("language", f"must be one of {', '.join(LANGUAGES)}")
-    return language
 
 
 def decode_pictures(pictures: Mapping[str, str]) -> dict[str, bytes]:
@@ -87,16 +94,11 @@ def decode_pictures(pictures: Mapping[str, str]) -> dict[str, bytes]:
     return found
 
 
-async def write(report: Report, kind: str, *, is_printed: bool = False) -> Response:
-    """Return the file in a format; the writing, up to a second, does not hold up other requests."""
+def respond(found: Exported, order: Order) -> Response:
+    """Return the file as a response."""
     # Without a name to store it by, the browser shows the page, which is what printing needs.
-    headers = {} if is_printed else name_file(report.question, f"{report.run_id}.{kind}")
-    if kind == "html":
-        page, policy = await asyncio.to_thread(write_page, report, is_printed=is_printed)
+    headers = {} if order.is_printed else name_file(found.title, f"{order.run_id}.{order.format}")
+    if found.policy:
         # Sent as it is: compressing megabytes of a library would hold up every stream of this process.
-        headers |= {"Content-Security-Policy": policy, "Content-Encoding": "identity"}
-        return Response(page.encode(), media_type="text/html; charset=utf-8", headers=headers)
-    if kind == "docx":
-        return Response(await asyncio.to_thread(write_word, report), media_type=WORD, headers=headers)
-    # No thread for Markdown, which is only text put together.
-    return Response(write_markdown(report).encode(), media_type="text/markdown; charset=utf-8", headers=headers)
+        headers |= {"Content-Security-Policy": found.policy, "Content-Encoding": "identity"}
+    return Response(found.content, media_type=found.media_type, headers=headers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -28,18 +28,38 @@ def write_page(report: Report, *, is_printed: bool = False) -> tuple[str, str]:
     ``is_printed`` opens the browser's dialogue for printing, which can write PDF.
     """
     writer = PageWriter(report)
-    content, style = writer.write_body(), HERE.with_name("report.css").read_text(encoding="utf-8")
+    content = writer.write_body()
+    scripts = [PRINT] if is_printed else []
+    return assemble(report.language, report.question, content, writer.has_plots, scripts)
+
+
+def write_pages(reports: Sequence[Report], title: str) -> tuple[str, str]:
+    """Return a page with several reports below each other, the turns of a conversation, and its policy."""
+    # References are numbered anew in each report, so that the places that links lead to need names of their own.
+    writers = [PageWriter(report, prefix=f"t{number}-") for number, report in enumerate(reports, 1)]
+    content = "".join(f"<article>{writer.write_body()}</article>" for writer in writers)
+    has_plots = any(writer.has_plots for writer in writers)
+    return assemble(reports[0].language, title, content, has_plots, [])
+
+
+def write_note(lines: Sequence[str]) -> tuple[str, str]:
+    """Return a page that only says something, and its policy."""
+    return assemble("en", "Fathom", "".join(f"<p>{escape(line)}</p>" for line in lines), False, [])
+
+
+def assemble(language: str, title: str, content: str, has_plots: bool, scripts: Sequence[str]) -> tuple[str, str]:
+    """Return a whole page around its content, and its policy."""
+    style = HERE.with_name("report.css").read_text(encoding="utf-8")
     draw = HERE.with_name("draw.js").read_text(encoding="utf-8")
-    # Known only after the body is written: without a figure to draw, the megabytes of the library stay out.
-    scripts = [read_script()[0].decode(), draw] if writer.has_plots else []
-    scripts += [PRINT] if is_printed else []
+    # Without a figure to draw, the megabytes of the library stay out.
+    scripts = [*([read_script()[0].decode(), draw] if has_plots else []), *scripts]
     policy = build_policy(scripts)
     # The policy stands in the page, too, because a stored file has lost its headers.
     head = (
-        f'<!doctype html><html lang="{report.language}"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(report.question)}</title><style>{style}</style></head><body>"
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
     )
     return "".join((head, content, *(f"<script>{script}</script>" for script in scripts), "</body></html>")), policy
 
@@ -55,8 +75,8 @@ def build_policy(scripts: Sequence[str]) -> str:
 class PageWriter:
     """Writes the parts of a page; what comes from outside is escaped everywhere."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, report: Report, prefix: str = "") -> None:
+        self._report, self._prefix = report, prefix
         self._renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
         # The library binds each rule to its own renderer: a method of this class would lose its object.
         self._renderer.add_render_rule("text", lambda _, tokens, index, *rest: self._text(tokens[index]))
@@ -92,12 +112,19 @@ class PageWriter:
             made = (
                 f"<details><summary>{code}</summary><pre>{escape(source.code)}</pre></details>" if source.code else ""
             )
-            items.append(f'<li id="ref-{source.number}"><strong>{shown}</strong>{origin}{said}{made}</li>')
+            items.append(
+                f'<li id="{self._prefix}ref-{source.number}"><strong>{shown}</strong>{origin}{said}{made}</li>'
+            )
         title = escape(say(self._report.language, "references"))
         return f'<h2>{title}</h2><ol class="sources">{"".join(items)}</ol>' if items else ""
 
     def _text(self, token: Token) -> str:
-        return CITED.sub(link_citations, escape(token.content))
+        return CITED.sub(self._link_citations, escape(token.content))
+
+    def _link_citations(self, match: re.Match[str]) -> str:
+        """Return the links of a mark to the entries of the references."""
+        numbers = match[1].split(",")
+        return "".join(f'<sup><a href="#{self._prefix}ref-{number}">[{number}]</a></sup>' for number in numbers)
 
     def _image(self, token: Token) -> str:
         # Pictures of other hosts are not loaded, as on the page.
@@ -132,11 +159,6 @@ def pack_json(figure: Figure) -> str:
         return json.dumps(json.loads(figure.content)).replace("<", "\\u003c")
     except ValueError as error:
         raise CorruptData("figure", "is no JSON") from error
-
-
-def link_citations(match: Any) -> str:
-    """Return the links of a mark to the entries of the references."""
-    return "".join(f'<sup><a href="#ref-{number}">[{number}]</a></sup>' for number in match[1].split(","))
 
 
 def write_table(table: Table) -> str:

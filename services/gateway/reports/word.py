@@ -270,12 +270,13 @@ class BodyWriter:
         self._document.add_paragraph(clean(table.note), style="Caption")
 
     def _picture(self, figure: Figure, place: Place) -> None:
-        from docx.image.exceptions import UnrecognizedImageError
+        from docx.image.exceptions import UnexpectedEndOfFileError, UnrecognizedImageError
         from docx.shared import Cm
 
         try:
             self._document.add_picture(io.BytesIO(figure.content), width=Cm(WIDTH_CM))
-        except (UnrecognizedImageError, ValueError, KeyError, IndexError):  # a picture that is none costs only itself
+        except (UnrecognizedImageError, UnexpectedEndOfFileError, ValueError, KeyError, IndexError):
+            # A picture that is none costs only itself.
             self._document.add_paragraph(clean(self._report.tell_gone(place)), style="Caption")
             return
         self._document.add_paragraph(clean(figure.title), style="Caption")

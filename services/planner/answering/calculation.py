@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from fathom.domain.programs.resolved import ResolvedProgram
 from fathom.domain.tool_results import list_objects, make_step
 from fathom.services.planner.model.episode import Episode, Material, MaterialKind, ToolResult
 
@@ -30,12 +30,12 @@ def find_computed(episode: Episode) -> Computed | None:
     if not programs:
         return None
     (reading, program), *_ = programs
-    count = len(program.get("steps", ()))
+    count = len(program.steps)
     done = {number for result in results for number in list_steps(result)}
     if not count or not set(range(1, count + 1)) <= done:
         return None
     numbers = frozenset(item.number for item in reading.material)
-    return Computed(tuple(str(text) for text in program.get("words", ())), numbers)
+    return Computed(program.words, numbers)
 
 
 def drop_misreadings(material: Sequence[Material], episode: Episode) -> list[Material]:
@@ -48,12 +48,11 @@ def drop_misreadings(material: Sequence[Material], episode: Episode) -> list[Mat
     return [item for item in material if item.kind is not MaterialKind.MISSING or item.number not in read]
 
 
-def read_program(result: ToolResult) -> Mapping[str, Any] | None:
+def read_program(result: ToolResult) -> ResolvedProgram | None:
     """Return the program that a result of the data tool carries; None for any other result."""
     if result.call.name != DATA:
         return None
-    found = make_step(result.call, result.content).head.get("program")
-    return found if isinstance(found, Mapping) else None
+    return ResolvedProgram.from_json(make_step(result.call, result.content).head.get("program"))
 
 
 def list_steps(result: ToolResult) -> list[int]:

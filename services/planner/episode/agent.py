@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -151,14 +151,13 @@ class AgentLoop:
 
     def _find_end(self, budget: BudgetState) -> Outcome | None:
         """Return the end of an episode that must not go on without an answer of the model; None when it may."""
-        told = self._find_announced_stall()
+        told = None if self._is_strict else self._find_announced_stall()
         if told is not None:
             why = "the model did not finish when only that was left: "
             return Outcome(StopReason.UNFINISHED, None, f"{why}{told.value}", shortfall=told)
         if budget.is_over or self._was_last():
             return Outcome(StopReason.BUDGET, None, f"the budget is spent: {budget}", shortfall=Shortfall.BUDGET)
-        steps = self._own_steps
-        if not self._is_strict and count_empty(steps) >= MAX_EMPTY:
+        if not self._is_strict and count_empty(steps := self._own_steps) >= MAX_EMPTY:
             shortfall = Shortfall.FILTERED if is_filtered(steps[-1].completion) else Shortfall.EMPTY
             error = f"the model gave {MAX_EMPTY} {shortfall.value} replies in a row"
             return Outcome(StopReason.UNFINISHED, None, error, shortfall=shortfall)
@@ -176,8 +175,6 @@ class AgentLoop:
 
     def _find_announced_stall(self) -> Shortfall | None:
         """Return why the last recorded round was to be the last one, when that was for a lack of progress."""
-        if self._is_strict:
-            return None
         said = [new.content for step in self._own_steps[-1:] for new in step.new_messages]
         return next((why for why, text in STALLED.items() if any(text in content for content in said)), None)
 
@@ -243,8 +240,9 @@ class AgentLoop:
             self._resources.todo.replace(self._edited)
             lines.append(format_edit(self._edited))
             self._edited = None
-        nudge, resumed, stall = self._protocol.nudge(), bool(self.episode.steps), self._find_stall()
+        nudge, resumed = self._protocol.nudge(), bool(self.episode.steps)
         if last and resumed and nudge is not None:
+            stall = self._find_stall()
             lines.append(nudge.content if stall is None or self._is_last(budget) else STALLED[stall])
             if self.episode.material and not self._protocol.tags:
                 # The answer is due: list all material that it may cite, whatever the window has compacted.
@@ -286,7 +284,7 @@ class AgentLoop:
         # another completion.
         await self._observer.on_sampled(sampled)
         decision = self._decide(sampled.completion, episode.steps, new_messages, last)
-        if decision.answer is None:
+        if decision.answer is None and self._draft is not None:
             self._observer.on_draft_dropped(index, "dropped")
         refused = {} if decision.cut is None else {decision.cut.id: describe_cut_call(sampled.completion)}
         step = replace(sampled, results=await self._calls.run(index, decision.calls, refused))
@@ -302,6 +300,8 @@ class AgentLoop:
         self._sampling, episode = True, self.episode
         tools = self._offer_tools(last)
         view = await self._resources.window.view(episode, new_messages, tools)
+        if view.compaction is not None:
+            await self._observer.on_compacted(index, view.compaction)
         try:
             sampled = await self._generate(index, view, tools)
         except ContextTooLong as error:
@@ -310,21 +310,25 @@ class AgentLoop:
             longer, view = view, await self._resources.window.view(episode, new_messages, tools)
             if view.tokens >= longer.tokens:
                 raise
+            if view.compaction is not None:
+                await self._observer.on_compacted(index, view.compaction)
             sampled = await self._generate(index, view, tools, "-compacted")
         self._sampling = False
-        if self._draft is not None and (rest := self._draft.end()):
-            self._observer.on_drafted(index, rest)
-        # Marks the end of the draft for readers.
-        self._observer.on_drafted(index, "")
+        if self._draft is not None:
+            if rest := self._draft.end():
+                self._observer.on_drafted(index, rest)
+            # Marks the end of the draft for readers.
+            self._observer.on_drafted(index, "")
         completion = replace(sampled, tool_calls=make_ids_unique(sampled.tool_calls))
-        return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=view.tokens)
+        # What was not measured before is what the engine has read.
+        size = view.tokens or sampled.usage.prompt_tokens
+        return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=size)
 
-    async def _generate(self, index: int, view: View, tools: tuple[ToolSpec, ...], suffix: str = "") -> Completion:
+    def _generate(self, index: int, view: View, tools: tuple[ToolSpec, ...], suffix: str = "") -> Awaitable[Completion]:
         """Return the completion of one request of a round; ``suffix`` tells a second request from the first."""
-        if view.compaction is not None:
-            await self._observer.on_compacted(index, view.compaction)
+        # The policy's own coroutine: whatever arrives from the model passes every coroutine above it.
         task = self.episode.task
-        return await self._policy.generate(
+        return self._policy.generate(
             # The idempotency key: a worker that repeats the request gets the same completion from policy.
             f"{task.run_id}-{index}{suffix}",
             task,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from fathom.domain.chat.messages import Message
 from fathom.domain.chat.notices import NOTE
@@ -39,12 +40,8 @@ class BudgetState:
     spent: tuple[ResourceUse, ...]
     rounds: int
     rounds_left: int
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether no further round may begin. Time is not considered, because the deadline enforces it."""
-        spent = [item.share >= 1 for item in self.spent if item.name in ("tokens", "cost")]
-        return self.rounds_left <= 0 or any(spent)
+    is_over: bool
+    """True when no further round may begin. Time is not considered, because the deadline enforces it."""
 
     @property
     def is_last(self) -> bool:
@@ -61,20 +58,25 @@ class BudgetState:
         return f"{WARNED}{', '.join(near)}. Collect only what the answer cannot do without." if near else ""
 
     def __str__(self) -> str:
-        return ", ".join([str(item) for item in self.spent if item.limit])
+        return ", ".join(map(str, filter(attrgetter("limit"), self.spent)))
 
 
 def measure_budget(episode: Episode, limits: Limits, prices: Prices, now: float) -> BudgetState:
     """Return the budget's state before the next round. ``now`` is on the clock of ``limits.deadline``."""
     rounds, usage = len(episode.steps) - limits.since, episode.usage_since(limits.since)
+    # Reckoned only where it is limited: nobody reads it otherwise.
+    cost = prices.cost(usage) if limits.max_cost else 0.0
     spent = (
         ResourceUse("rounds", rounds, limits.max_rounds),
         ResourceUse("tokens", usage.completion_tokens, limits.max_tokens),
         # The start is deduced from the deadline, because a resumed run has a new deadline but an old first step.
         ResourceUse("seconds", max(0.0, now - limits.deadline + limits.max_seconds), limits.max_seconds),
-        ResourceUse("cost", prices.cost(usage), limits.max_cost),
+        ResourceUse("cost", cost, limits.max_cost),
     )
-    return BudgetState(spent, rounds, limits.max_rounds - rounds)
+    is_over = (
+        rounds >= limits.max_rounds or 0 < limits.max_tokens <= usage.completion_tokens or 0 < limits.max_cost <= cost
+    )
+    return BudgetState(spent, rounds, limits.max_rounds - rounds, is_over)
 
 
 def has_warning(messages: Sequence[Message]) -> bool:

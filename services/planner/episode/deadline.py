@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from fathom.core.errors import NON_RETRYABLE, FathomError, is_retryable
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.model.episode import Outcome, Shortfall, StopReason
-from fathom.services.planner.model.waits import Waits, counting
+from fathom.services.planner.model.waits import Waits, make_counting_context
 
 
 class Lifetime:
@@ -33,7 +33,7 @@ class Lifetime:
             self._stopping.set_result(None)
 
     async def run(
-        self, work: Callable[[], Awaitable[Outcome]], deadline: float, waiting_for: Callable[[], str]
+        self, work: Callable[[], Coroutine[Any, Any, Outcome]], deadline: float, waiting_for: Callable[[], str]
     ) -> Outcome:
         """Run ``work`` until it ends, is stopped, or reaches the deadline.
 
@@ -44,8 +44,7 @@ class Lifetime:
             # A deadline that has passed in the queue still enters, so that the end is reported in one way.
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:
                 self._waits.listen(partial(self._move, limit, limit.when() or 0.0))
-                with counting(self._waits):
-                    return await self._run_until_stopped(work)
+                return await self._run_until_stopped(work)
         except TimeoutError as error:
             if not limit.expired():  # a timeout inside the work: the run had time left
                 culprit = waiting_for() or "planner"
@@ -77,10 +76,11 @@ class Lifetime:
         if seconds:
             self._extend(seconds)
 
-    async def _run_until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        running = asyncio.ensure_future(work())
+    async def _run_until_stopped(self, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+        loop = asyncio.get_running_loop()
+        running = loop.create_task(work(), context=make_counting_context(self._waits))
         # A future and no task that waits: almost every episode ends without a stop.
-        self._stopping = asyncio.get_running_loop().create_future()
+        self._stopping = loop.create_future()
         if self._is_stopped:
             self._stopping.set_result(None)
         try:

@@ -150,6 +150,9 @@ class SearchR1:
     def __init__(self, instruction: str, documents: int = 3, texts: TagTexts | None = None) -> None:
         """Create the protocol; ``documents`` is the number of documents per search, ``texts`` are the caller's own."""
         self._instruction, self._documents, self._texts = instruction, documents, texts or TagTexts()
+        own = f"\n{self._texts.invalid_action}" if self._texts.invalid_action else ""
+        asked = self._texts.instruction or instruction
+        self._hash = sha256(f"{self._texts.system_prompt}\n{asked}{own}".encode())
 
     def with_texts(self, texts: TagTexts) -> SearchR1:
         """Return the protocol with the caller's texts in place of its own."""
@@ -165,9 +168,7 @@ class SearchR1:
         return {}
 
     def prompt_hash(self, task: Task) -> str:
-        texts = self._texts
-        own = f"\n{texts.invalid_action}" if texts.invalid_action else ""
-        return sha256(f"{texts.system_prompt}\n{texts.instruction or self._instruction}{own}".encode())
+        return self._hash
 
     def opening(self, task: Task) -> tuple[Message, ...]:
         """Return the instruction and the question in a user message, or the caller's system prompt and the question."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from fathom.core.ids import content_hash
@@ -302,7 +303,7 @@ class Episode:
         completion, known, fresh = step.completion, len(self.messages), self._begins_stage(step)
         self.steps.append(step)
         self.messages.extend(step.new_messages)
-        new = [ViewMessage(index) for index in range(known, len(self.messages))]
+        new = list(map(ViewMessage, range(known, len(self.messages))))
         # What the model sees no longer begins with the ids of the request before, so these ids form a segment of their
         # own: a trainer must not condition on tokens that the model did not see.
         if step.compaction is not None or fresh:
@@ -361,7 +362,7 @@ class Episode:
     @property
     def exact(self) -> bool:
         """Return whether all token ids and log-probabilities come from the engine."""
-        return all([step.completion.exact for step in self.steps])
+        return all(map(attrgetter("completion.exact"), self.steps))
 
     @property
     def usage(self) -> Usage:
@@ -380,13 +381,10 @@ class Episode:
     @property
     def versions(self) -> tuple[int, int]:
         """Return the oldest and newest policy version that sampled; (0, 0) without steps."""
-        sampled = [step.completion for step in self.steps]
-        if not sampled:
+        if not self.steps:
             return 0, 0
-        low, high = sampled[0].version_min, sampled[0].version_max
-        for completion in sampled:
-            low, high = min(low, completion.version_min), max(high, completion.version_max)
-        return low, high
+        low = min(map(attrgetter("completion.version_min"), self.steps))
+        return low, max(map(attrgetter("completion.version_max"), self.steps))
 
     def hash(self) -> str:
         """Return a hash over ids, mask and tool results, equal for bit-identical replays."""

@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fathom.core.errors import CorruptData
+from fathom.core.errors import CorruptData, InvalidField
+from fathom.domain.programs.language import Call, Node, Quote, parse, render_node, walk
 from fathom.services.planner.model.slots import ReadText
 
 SERIES, MEMBERS = "series", "members"
 CALCULATION, DOCUMENTS = "calculation", "documents"
-
-
-@dataclass(frozen=True)
-class Quote:
-    """Words of the conversation."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Sign:
-    """A number, a reference to an earlier step or a word of the language, such as ``month``."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function with its arguments; of a series or a group the arguments are its words."""
-
-    name: str
-    arguments: tuple[Node, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """Return the words among the arguments."""
-        return " ".join(one.text for one in self.arguments if isinstance(one, Quote))
-
-
-Node = Call | Quote | Sign
 
 
 @dataclass(frozen=True)
@@ -91,41 +60,24 @@ class ReadProgram:
     program: Program | None = None
 
 
-def describe(node: Call | Sign) -> str:
-    """Return a part without its words, with the number of its arguments."""
-    return f"{node.name}/{len(node.arguments)}" if isinstance(node, Call) else node.text
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and all that it consists of, in the order of the text."""
-    yield node
-    if isinstance(node, Call):
-        for argument in node.arguments:
-            yield from walk(argument)
+def describe(node: Node) -> str:
+    """Return a part without its words, a call with the number of its arguments."""
+    return f"{node.name}/{len(node.arguments)}" if isinstance(node, Call) else render_node(node)
 
 
 def parse_steps(text: str) -> tuple[Call, ...]:
-    """Parse the text of a program, a line per step; raise ``CorruptData`` for anything else."""
+    """Parse the text of a program, a line per step, () for none; raise ``CorruptData`` for anything else.
+
+    The planner compares what was said: which series datafetch has found for the words is left out.
+    """
     try:
-        lines: Sequence[ast.stmt] = ast.parse(text).body
-    except (SyntaxError, ValueError) as error:
-        raise CorruptData("program", f"cannot be read: {error}") from error
-    steps = [parse_node(line.value) for line in lines if isinstance(line, ast.Expr)]
-    calls = tuple(step for step in steps if isinstance(step, Call))
-    if len(calls) != len(lines):
-        raise CorruptData("program", "has a line that is no call")
-    return calls
+        return tuple(map(omit_target, parse(text))) if text.strip() else ()
+    except InvalidField as error:
+        # Datafetch has written it: nothing that a caller could mend.
+        raise CorruptData("program", error.message) from error
 
 
-def parse_node(node: ast.expr) -> Node:
-    """Return a part of a program; raise ``CorruptData`` for what is none."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return Quote(text)
-        case ast.Call(func=ast.Name(id=(("series" | "members") as name)), args=[*words, _]):
-            return Call(name, tuple(map(parse_node, words)))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return Call(name, tuple(map(parse_node, arguments)))
-        case ast.Constant() | ast.Name():
-            return Sign(ast.unparse(node))
-    raise CorruptData("program", f"{ast.unparse(node)!r} is not part of a program")
+def omit_target(step: Call) -> Call:
+    """Return a call whose series and groups are their words alone."""
+    arguments = tuple(omit_target(one) if isinstance(one, Call) else one for one in step.arguments)
+    return replace(step, arguments=arguments, target="")

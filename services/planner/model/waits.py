@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 
 
 class Waits:
@@ -53,11 +53,8 @@ def current_waits() -> Waits:
     return _current.get() or Waits()
 
 
-@contextmanager
-def counting(waits: Waits) -> Iterator[None]:
-    """Make ``waits`` the current ones within the block."""
-    token = _current.set(waits)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def make_counting_context(waits: Waits) -> Context:
+    """Return a copy of the current context for a task whose waits are ``waits``."""
+    context = copy_context()
+    context.run(_current.set, waits)
+    return context

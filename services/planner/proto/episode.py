@@ -204,15 +204,16 @@ def trajectory_to_proto(
     steps: Sequence[pb.Step],
 ) -> pb.Trajectory:
     """Convert an episode; ``outcome`` is None while it runs."""
-    low, high = episode.versions
+    # The flat ids are those of the last segment.
+    (low, high), flat = episode.versions, episode.segments[-1]
     message = pb.Trajectory(
         run_id=episode.task.run_id,
         question=episode.task.question,
         protocol=protocol,
         steps=steps,
-        token_ids=episode.token_ids,
-        mask=episode.mask,
-        log_probs=episode.log_probs,
+        token_ids=flat.token_ids,
+        mask=flat.mask,
+        log_probs=flat.log_probs,
         version_min=low,
         version_max=high,
         exact=episode.exact,

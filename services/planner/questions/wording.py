@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from fathom.services.planner.model.programs import Call, Node, Program, Quote, Sign
+from fathom.domain.programs.language import Call, Node, Number, Quote, Reference, Word
+from fathom.services.planner.model.programs import Program
 from fathom.services.planner.questions.periods import MOST_UNITS, Shift, choose_preposition, read_count, shift_period
 from fathom.services.planner.questions.phrasing import join_names
 
@@ -64,25 +65,20 @@ def put_in_place(steps: Sequence[Call]) -> list[Call]:
 def list_references(node: Node) -> list[int]:
     """Return the numbers of the earlier steps whose values a part uses."""
     match node:
-        case Sign(text) if is_reference(text):
-            return [int(text[1:])]
+        case Reference(number):
+            return [number]
         case Call(arguments=arguments):
             return [number for one in arguments for number in list_references(one)]
         case _:
             return []
 
 
-def is_reference(text: str) -> bool:
-    """Return whether a sign stands for the value of a step."""
-    return text.startswith("_") and text[1:].isdigit()
-
-
 def fill_places(node: Node, values: Sequence[Node]) -> Node:
     """Return a part with the values of earlier steps for their numbers."""
     match node:
         # A number that no earlier step has stays as it is. It has no phrase, so that no question is made of it.
-        case Sign(text) if is_reference(text) and 0 < int(text[1:]) <= len(values):
-            return values[int(text[1:]) - 1]
+        case Reference(number) if 0 < number <= len(values):
+            return values[number - 1]
         case Call(_, arguments):
             return replace(node, arguments=tuple(fill_places(one, values) for one in arguments))
         case _:
@@ -94,15 +90,14 @@ def move_periods(node: Node, periods: Mapping[str, str], chinese: bool) -> Node:
     if not isinstance(node, Call):
         return node
     arguments = tuple(move_periods(one, periods, chinese) for one in node.arguments)
-    match Call(node.name, arguments):
-        case Call(name=("later" | "earlier") as name, arguments=(Quote(words), Quote(count) | Sign(count), Sign(unit))):
-            number = read_count(count)
-            shift = Shift(unit, MOVING[name] * number)
+    moved = replace(node, arguments=arguments)
+    match moved:
+        case Call(name, (Quote(words), Quote(count) | Number(count), Word(unit))) if name in MOVING:
+            number = read_count(str(count))
             known = 0 < number < MOST_UNITS and words in periods
-            moved = shift_period(periods[words], shift, chinese) if known else ""
-            return Quote(moved) if moved else Call(name, arguments)
-        case changed:
-            return changed
+            text = shift_period(periods[words], Shift(unit, MOVING[name] * number), chinese) if known else ""
+            return Quote(text) if text else moved
+    return moved
 
 
 def write_node(node: Node, place: int) -> str:
@@ -111,9 +106,11 @@ def write_node(node: Node, place: int) -> str:
         case Quote(text):
             # “Apple's” is the name Apple in the conversation; the phrases bring endings of their own.
             return GENITIVE.sub("", text)
-        case Sign(text):
-            known = load_phrases()["words"].get(text)
-            return known[place] if known else "" if is_reference(text) else text
+        case Word(text) | Number(text):
+            known = load_phrases()["words"].get(str(text))
+            return str(known[place] if known else text)
+        case Reference():
+            return ""
         case Call(name=("series" | "members" | "when")):
             return GENITIVE.sub("", node.words)
         case Call(name="each"):
@@ -121,7 +118,8 @@ def write_node(node: Node, place: int) -> str:
             return join_names(list(dict.fromkeys(parts)), bool(place)) if all(parts) else ""
         case Call(name="portfolio", arguments=arguments):
             return write_call(replace(node, arguments=(join_shares(arguments, place), *list_units(arguments))), place)
-    return write_call(node, place)
+        case Call():
+            return write_call(node, place)
 
 
 def join_shares(arguments: Sequence[Node], place: int) -> Quote:
@@ -133,9 +131,9 @@ def join_shares(arguments: Sequence[Node], place: int) -> Quote:
     return Quote(join_names([load_phrases()["share"][place].format(*pair) for pair in pairs], bool(place)))
 
 
-def list_units(arguments: Sequence[Node]) -> list[Sign]:
+def list_units(arguments: Sequence[Node]) -> list[Word]:
     """Return the units of time among arguments."""
-    return [one for one in arguments if isinstance(one, Sign) and one.text in load_phrases()["nouns"]]
+    return [one for one in arguments if isinstance(one, Word) and one.text in load_phrases()["nouns"]]
 
 
 def write_call(call: Call, place: int) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from fathom.clients.transport import Transport
+from fathom.clients.transport import Requests, Transport
 from fathom.core.call import Call
 from fathom.services.planner.recording.tape import Tape, current_tape
-from fathom.transport.rpc.contract import Method, once
+from fathom.transport.rpc.contract import Method
 
 # What a request says about the play and not about what is asked.
 PERSONAL = frozenset({"request_id", "run", "enforce_seen_by_run", "without_deltas"})
@@ -41,7 +41,7 @@ class RecordedTransport:
         [result] = await tape.play(method.service, method.name, describe_request(request), ask)
         return method.response_type.FromString(result)
 
-    def stream(self, method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
+    def stream(self, method: Method, requests: Requests, call: Call) -> AsyncGenerator[Message, None]:
         """Yield the responses; inside a recorded episode once all have come, since a recording holds whole results."""
         tape = current_tape()
         if tape is None or method.client_streaming or method.name in UNRECORDED:
@@ -49,12 +49,12 @@ class RecordedTransport:
         return self._play_stream(tape, method, requests, call)
 
     async def _play_stream(
-        self, tape: Tape, method: Method, requests: AsyncIterator[Message], call: Call
+        self, tape: Tape, method: Method, requests: Requests, call: Call
     ) -> AsyncGenerator[Message, None]:
-        request = await anext(requests)
+        request = requests if isinstance(requests, Message) else await anext(requests)
 
         async def ask() -> Sequence[bytes]:
-            async with aclosing(self._inner.stream(method, once(request), call)) as responses:
+            async with aclosing(self._inner.stream(method, request, call)) as responses:
                 return [response.SerializeToString() async for response in responses]
 
         for result in await tape.play(method.service, method.name, describe_request(request), ask):

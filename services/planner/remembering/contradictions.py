@@ -23,17 +23,28 @@ class Contradiction:
 
 def find_contradictions(now: Sequence[View], earlier: Sequence[View]) -> list[Contradiction]:
     """Return the views that cannot be true beside an earlier one, each with the newest of these; newest come first."""
-    latest: list[View] = []
-    for one in earlier:
-        # The newest of each thing: what it corrected is settled.
-        if not any(is_same_thing(one, newer) for newer in latest):
-            latest.append(one)
+    latest = find_latest(earlier)
     found = []
     for view in now:
         wrong = next((one for one in latest if excludes(view, one)), None)
         if wrong is not None:
             found.append(Contradiction(view, wrong))
     return found
+
+
+def find_latest(earlier: Sequence[View]) -> list[View]:
+    """Return the newest view of each thing, in their order, newest first: what it corrected is settled."""
+    latest: list[View] = []
+    for one in earlier:
+        if not any(is_same_thing(one, newer) for newer in latest):
+            latest.append(one)
+    return latest
+
+
+def join_contradictions(first: Sequence[Contradiction], others: Sequence[Contradiction]) -> list[Contradiction]:
+    """Return contradictions without those others that concern a sentence or an earlier view of the first."""
+    sides = {one.now.text for one in first} | {one.then.text for one in first}
+    return [*first, *(one for one in others if not {one.now.text, one.then.text} & sides)]
 
 
 def write_notes(found: Sequence[Contradiction], language: str) -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.clients import Clients
-from fathom.core.errors import FathomError, InvalidField
+from fathom.core.errors import InvalidField
 from fathom.domain.chat.quoting import quote
-from fathom.domain.chat.tolerant import read_object
 from fathom.domain.profile.kinds import Kind, check_value
 from fathom.domain.text.scripts import HAN
 from fathom.services.planner.answering.verification.typed.judge import fold
 from fathom.services.planner.classification.classifier import Classifier, Verdict
 from fathom.services.planner.classification.examples import FACT, LASTING, NO_FACT, REQUEST
 from fathom.services.planner.classification.vectors import MAX_TEXTS
-from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.slots import ENTITY, ReadText
-from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.reader import Reader
+from fathom.services.planner.remembering.asking import ask_object, is_line_number, number_lines
 from fathom.services.planner.remembering.slots import read_value
 
 # Sentences end at marks and lines; a decimal point or a name with a full stop ends none.
@@ -112,14 +109,8 @@ class Extractor:
 
     async def _ask(self, text: str, model: str, known: Sequence[str]) -> Extracted | None:
         """Return what a language model finds; None where none answers in time or in form."""
-        name = await find_language_model(self.clients, model) if self.prompt and model else ""
-        if not name:
-            return None
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                said = read_object(await complete(self.clients, name, self.prompt, ask_about(text, known), MAX_TOKENS))
-        except (FathomError, TimeoutError):
-            return None
+        request = ask_about(text, known)
+        said = await ask_object(self.clients, model, self.prompt, request, MAX_TOKENS, self.timeout_s)
         # A reply in another form counts as none, and the classifier is asked.
         listed = said.get("facts") if said else None
         if said is None or not isinstance(listed, list):
@@ -143,15 +134,15 @@ class Extractor:
 
 def ask_about(text: str, known: Sequence[str]) -> str:
     """Return a message as a language model gets it, below the numbered facts that memory holds."""
-    lines = "\n".join(f"{place}. {' '.join(one.split())}" for place, one in enumerate(known, 1))
-    return "\n\n".join([*([f"# Known facts\n{quote(lines)}"] if known else []), f"# Message\n{quote(text)}"])
+    return "\n\n".join(
+        [*([f"# Known facts\n{quote(number_lines(known))}"] if known else []), f"# Message\n{quote(text)}"]
+    )
 
 
 def read_places(said: Any, count: int) -> tuple[int, ...]:
     """Return the places from 0 of numbers from 1 to ``count`` that a model names; others are none."""
     listed = said if isinstance(said, list) else []
-    numbers = [one for one in listed if isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count]
-    return tuple(sorted({one - 1 for one in numbers}))
+    return tuple(sorted({one - 1 for one in listed if is_line_number(one, count)}))
 
 
 def kind_of(label: str) -> Kind:

@@ -21,7 +21,13 @@ from fathom.services.planner.model.slots import ENTITY, ReadText
 from fathom.services.planner.proto.memory import fact_from_proto, memory_from_proto, memory_to_proto, view_from_proto
 from fathom.services.planner.reader import Reader
 from fathom.services.planner.remembering.choosing import fit, is_on, rank_statements
-from fathom.services.planner.remembering.contradictions import find_contradictions, write_notes
+from fathom.services.planner.remembering.contradictions import (
+    Contradiction,
+    find_contradictions,
+    join_contradictions,
+    write_notes,
+)
+from fathom.services.planner.remembering.judging import ContradictionJudge
 from fathom.services.planner.remembering.lessons import Stated
 from fathom.services.planner.remembering.typed_views import ViewTypist, restore_tolerance
 from fathom.services.planner.remembering.views import ViewReader, choose_sentences, find_date
@@ -53,7 +59,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class Remembering:
-    """What runs get from memory and say of it. A memory that is away gives nothing and holds nobody up."""
+    """Gives runs what memory holds, and compares their answers with it; a memory that is away holds nobody up."""
 
     clients: Clients
     record: Records
@@ -64,6 +70,8 @@ class Remembering:
     tokens: int = 500
     typist: ViewTypist | None = None
     """Reads views by a language model, where the run has one."""
+    judge: ContradictionJudge | None = None
+    """Finds by a language model what typed values cannot tell, where the run has one."""
 
     async def recall(self, run_id: str) -> Memory:
         """Return what the run was given when it began, else all facts that its user's memory holds."""
@@ -124,18 +132,24 @@ class Remembering:
         earlier = [restore_tolerance(one) for one in listed if one.run != task.run_id]
         statements = list_statements(answer.markdown, material)
         # Nobody waits for a model where there is nothing to contradict: then views are typed behind the answer.
-        typed = await self._type(statements, task, earlier) if earlier else None
+        typed, judged = await self._ask(statements, task, earlier) if earlier else (None, [])
         stated = Stated(tuple(found), statements) if typed is None else Stated(tuple(typed))
-        wrong = find_contradictions(stated.views, earlier)
+        wrong = join_contradictions(find_contradictions(stated.views, earlier), judged)
         if not wrong:
             return answer, stated
         text = write_notes(wrong, language_of(task.question))
         return replace(answer, markdown=f"{answer.markdown.rstrip()}\n\n{text}"), stated
 
-    async def _type(self, statements: Sequence[Statement], task: Task, earlier: Sequence[View]) -> list[View] | None:
+    async def _ask(
+        self, statements: Sequence[Statement], task: Task, earlier: Sequence[View]
+    ) -> tuple[list[View] | None, list[Contradiction]]:
+        """Return the views of statements and those that contradict earlier ones, by a language model, at once."""
         if self.typist is None:
-            return None
-        return await self.typist.read(statements, task.question, earlier, task.model)
+            return None, []
+        asked = (statements, task.question, earlier, task.model)
+        if self.judge is None:
+            return await self.typist.read(*asked), []
+        return await asyncio.gather(self.typist.read(*asked), self.judge.find(*asked))
 
     async def _list_facts(self) -> tuple[Fact, ...]:
         try:

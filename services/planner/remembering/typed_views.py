@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import calendar
 import json
 import math
@@ -12,16 +11,13 @@ from datetime import date
 from typing import Any
 
 from fathom.clients import Clients
-from fathom.core.errors import FathomError
 from fathom.domain.chat.quoting import quote
-from fathom.domain.chat.tolerant import read_object
 from fathom.services.planner.answering.verification.numbers import find_numbers
 from fathom.services.planner.answering.verification.typed.judge import fold
-from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.memory import Statement, View
 from fathom.services.planner.model.slots import ENTITY, parse_day
-from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.reader import Reader
+from fathom.services.planner.remembering.asking import ask_object, is_line_number, number_lines
 from fathom.services.planner.remembering.comparing import DIRECTION, TIMES, Statistic
 
 MAX_TOKENS, MAX_VIEWS, MAX_KNOWN, MAX_THINGS = 4_000, 32, 24, 4
@@ -51,15 +47,10 @@ class ViewTypist:
 
         ``known`` are earlier views, whose names the model takes up for what is the same.
         """
-        name = await find_language_model(self.clients, model) if model and statements else ""
-        if not name:
+        if not statements:
             return None
-        text = write_request(statements, question, known[:MAX_KNOWN])
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                said = read_object(await complete(self.clients, name, self.prompt, text, MAX_TOKENS))
-        except (FathomError, TimeoutError):
-            return None
+        request = write_request(statements, question, known[:MAX_KNOWN])
+        said = await ask_object(self.clients, model, self.prompt, request, MAX_TOKENS, self.timeout_s)
         listed = said.get("views") if said else None
         if not isinstance(listed, list):
             return None
@@ -71,7 +62,7 @@ class ViewTypist:
         if not isinstance(item, Mapping):
             return None
         place = item.get("statement")
-        if not isinstance(place, int) or isinstance(place, bool) or not 1 <= place <= len(statements):
+        if not is_line_number(place, len(statements)):
             return None
         statement = statements[place - 1]
         things = item.get("things")
@@ -104,7 +95,7 @@ class ViewTypist:
 
 def write_request(statements: Sequence[Statement], question: str, known: Sequence[View]) -> str:
     """Return the text for the model: question, known views and numbered statements, each quoted."""
-    lines = "\n".join(f"{number}. {' '.join(one.text.split())}" for number, one in enumerate(statements, 1))
+    lines = number_lines(one.text for one in statements)
     parts = [f"# Question\n{quote(question)}"] if question.strip() else []
     if known:
         parts.append(f"# Known views\n{quote(chr(10).join(map(describe, known)))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
@@ -54,7 +55,7 @@ def make_item(message: Trajectory, play: Play, request: pb.RolloutRequest) -> re
         references=task.references,
         parameters=judge.grader_parameters,
         # What was said after the opening, information included: form is judged on the whole exchange.
-        response="".join([message.content for message in play.episode.messages[len(play.episode.opening) :]]),
+        response="".join(map(attrgetter("content"), play.episode.messages[len(play.episode.opening) :])),
         steps=tool_steps(message.steps),
         expected_tools=task.expected_tools,
     )

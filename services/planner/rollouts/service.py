@@ -124,7 +124,15 @@ class Rollouts:
         missing = [place for place in every if place not in kept]
         async with aclosing(self.play(request, rollout_id, missing, choose_lane(call.lane))) as ended:
             async for messages in ended:
-                await asyncio.gather(*(self._store(message, rollout_id) for message in messages))
+                # Nobody follows them on the bus: whoever called has the stream, and a repeated call what is stored.
+                await asyncio.gather(
+                    *[
+                        self.record.put_trajectory(
+                            message, format_trajectory_key(rollout_id, message.task_index, message.sample_index)
+                        )
+                        for message in messages
+                    ]
+                )
                 for message in messages:
                     yield message
 
@@ -278,11 +286,6 @@ class Rollouts:
         prompt_hash = planned.protocol.prompt_hash(play.episode.task)
         steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
         return trajectory_to_proto(play.episode, play.outcome, planned.protocol_value, LANES[lane], steps)
-
-    async def _store(self, message: trajectory.Trajectory, rollout_id: str) -> None:
-        key = format_trajectory_key(rollout_id, message.task_index, message.sample_index)
-        # Nobody follows it on the bus: whoever called has the stream, and a repeated call what is stored.
-        await self.record.put_trajectory(message, key)
 
 
 def find_instant(request: pb.RolloutRequest, task: pb.RolloutTask) -> Any:

@@ -6,7 +6,7 @@ While a leg runs, its steps are in the run's log (``runs.log``). An index has an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
@@ -362,10 +362,13 @@ class RunRepository:
         except NotFound:
             return None
 
-    async def put_trajectory(self, trajectory: pb.Trajectory, key: str = "", epoch: int = 0) -> StoredObject:
+    # The store's own coroutine: every episode of a training passes here.
+    def put_trajectory(
+        self, trajectory: pb.Trajectory, key: str = "", epoch: int = 0
+    ) -> Coroutine[Any, Any, StoredObject]:
         """Write the complete trajectory."""
         where = key or trajectory_key(trajectory.run_id, epoch)
-        return await self._store.put(where, trajectory.SerializeToString(), PROTOBUF)
+        return self._store.put(where, trajectory.SerializeToString(), PROTOBUF)
 
     async def get_trajectory(self, run_id: str) -> pb.Trajectory | None:
         """Return the trajectory of the latest end; None if the run has never ended."""

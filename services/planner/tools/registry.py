@@ -94,12 +94,15 @@ class Registry:
         """
         self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
-        # Asked once: to look at a protocol's methods takes longer than to pass the gates.
-        self._sharing = {tool.name: tool for tool in tools if isinstance(tool, SharingTool)}
         self._material = material
         self._bounds, self._report = bounds or CallLimits(), report
         self.waits = Waits()
         """Time that the calls have waited for services that were away or full."""
+
+    # Asked once, by the first call: to look at a protocol's methods takes longer than to pass the gates.
+    @cached_property
+    def _sharing(self) -> Mapping[str, SharingTool]:
+        return {name: tool for name, tool in self._tools.items() if isinstance(tool, SharingTool)}
 
     # Only when they are asked for, which a protocol of tags never does.
     @cached_property

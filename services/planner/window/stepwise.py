@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 
 from fathom.domain.chat.messages import Message, ToolSpec
 from fathom.services.planner.model.compaction import Compaction, StepPolicy, WindowSettings, result_id
-from fathom.services.planner.model.episode import Episode, Task
+from fathom.services.planner.model.episode import Episode, Step, Task
 from fathom.services.planner.model.view import View
 from fathom.services.planner.window.blocks import Layout, make_layout
 from fathom.services.planner.window.meter import Meter, TokenCache, Tokens
@@ -34,12 +35,22 @@ class CompactingWindow:
         """Create the window; ``model_window`` is the model's own in tokens, 0 asks policy for it."""
         self._settings, self._tokens, self._model, self._metrics = settings, tokens, model, metrics
         self._summariser = summariser
-        self._meter = Meter(tokens, model, counted)
-        self._fitted = settings.within(model_window) if model_window else None
-        self._longest = 0
+        self._counted, self._model_window = counted, model_window
+        self._fitted: WindowSettings | None = None
+        self._longest, self._is_unmeasured = 0, False
+
+    # Only for who measures: a trainer's episode with a protocol of tags does not.
+    @cached_property
+    def _meter(self) -> Meter:
+        return Meter(self._tokens, self._model, self._counted)
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
         """Return the next request; below the trigger it is the current view with unchanged token ids."""
+        if not tools and episode.task.is_rollout:
+            # A protocol without tools has no pairs of calls and results to cut between, and the engine counts what it
+            # reads: a trainer's episode does not wait for the same count twice.
+            self._is_unmeasured = True
+            return View((*episode.visible, *new), episode.token_ids, episode.covered)
         # Views are functions of the recorded steps, so a resumed run gets the same ones.
         started = time.perf_counter()
         view = await self._view(episode, new, tools)
@@ -132,11 +143,16 @@ class CompactingWindow:
     async def _fit_settings(self) -> WindowSettings:
         """Return the settings limited to the model's own window, which is queried once."""
         if self._fitted is None:
-            self._fitted = self._settings.within(await self._tokens.window(self._model))
+            window = self._model_window or await self._tokens.window(self._model)
+            self._fitted = self._settings.within(window)
         return self._fitted
 
-    def close(self) -> None:
-        """Record the size of the episode's longest request."""
+    def close(self, steps: Sequence[Step] = ()) -> None:
+        """Record the size of the episode's longest request; of requests that were not measured, as ``steps`` say."""
+        if self._is_unmeasured:
+            for step in steps:
+                self._metrics.context.observe(step.context_tokens)
+                self._longest = max(self._longest, step.context_tokens)
         if self._longest:
             self._metrics.longest.observe(self._longest)
 

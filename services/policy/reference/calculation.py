@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.tool_results import Step, list_objects
+from fathom.domain.programs.resolved import ProgramSeries, ResolvedProgram
+from fathom.domain.tool_results import list_objects
 from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.conversation import Call, Conversation, is_chart
-from fathom.services.policy.reference.programs import Program
-from fathom.services.policy.reference.reading import Reading, load_table, say
-from fathom.services.policy.reference.tables import Sheet
+from fathom.services.policy.reference.reading import Reading, Sheet, list_columns, load_table, say
 
-# Functions whose value is a move from one date to another one.
+# Places of an answer's own columns that are named; a table beside it has the others.
+MOST_CELLS = 6
+# Functions whose value is a move from one date to another one, and those of values without a course to be drawn.
 MOVES = frozenset({"ret", "pct", "change", "cagr"})
+SINGLE = frozenset({"at", "start", "end", "period", "minus", "plus", "over", "times", "pct", "share"})
+# A day as the steps name it.
+DAY = re.compile(r"'(\d{4}-\d\d-\d\d)'")
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,10 @@ class Calculation:
     """The steps of a program as calls of tools and as lines, as far as the conversation has come."""
 
     conversation: Conversation
-    program: Program
+    program: ResolvedProgram
     reading: Reading
+    is_certain: bool
+    """Whether nothing need be said of how the question was read."""
 
     @property
     def is_zh(self) -> bool:
@@ -32,14 +40,27 @@ class Calculation:
         return self.conversation.is_zh
 
     @cached_property
-    def typed_queries(self) -> list[Step]:
-        """Return the typed queries so far."""
-        return [step for step in self.conversation.of("data") if "question" not in step.arguments]
+    def labels(self) -> dict[int, str]:
+        """Return what each step computes, by its number."""
+        return {number: str(label[self.is_zh]) for number, label in enumerate(self.program.labels, 1)}
 
     @cached_property
     def sheets(self) -> list[Sheet]:
-        """Return the tables that they have brought."""
-        return [sheet for step in self.typed_queries if step.is_ok for sheet in step.head.get("sheets", ())]
+        """Return the tables that typed queries have brought."""
+        queries = [step for step in self.conversation.of("data") if "question" not in step.arguments]
+        return [sheet for step in queries if step.is_ok for sheet in step.head.get("sheets", ())]
+
+    @cached_property
+    def places(self) -> dict[str, tuple[str, str]]:
+        """Return table and column of each series that is here, by its name."""
+        columns = {
+            (column.get("entity"), column.get("indicator")): (str(sheet["variable"]), str(column["name"]))
+            for sheet in self.sheets
+            for column in list_columns(sheet)
+        }
+        own = {one.name: (one.variable, one.column) for one in self.program.series if one.variable}
+        found = {one.name: columns.get((one.entity, one.indicator)) for one in self.program.series}
+        return {name: place for name, place in found.items() if place is not None} | own
 
     @cached_property
     def outcomes(self) -> dict[int, tuple[Mapping[str, Any], str]]:
@@ -57,77 +78,97 @@ class Calculation:
         return {number: one for number, one in self.outcomes.items() if not one[0].get("error")}
 
     @property
-    def labels(self) -> dict[int, str]:
-        """Return what each step computes, by its number."""
-        return {number: str(label[self.is_zh]) for number, label in enumerate(self.program.labels, 1)}
+    def used_sheets(self) -> list[Sheet]:
+        """Return the tables that the steps were computed from; none where no step has a value."""
+        used = {variable for variable, _ in self.places.values()}
+        return [sheet for sheet in self.sheets if self.values and sheet["variable"] in used]
 
     def fetch(self) -> Call | None:
-        """Return the call for the next series."""
-        asked = [{key: step.arguments.get(key) for key in ("entities", "indicators")} for step in self.typed_queries]
-        return next((Call("data", query) for query in self.program.queries if query not in asked), None)
+        """Return the call for the next series: a query per indicator of entities, one for the economy's."""
+        groups: dict[str, list[ProgramSeries]] = {}
+        for one in self.program.series:
+            # The economy's indicators have one entity, everything else one indicator of several.
+            key = one.entity if one.entity in load_table("phrases")["economies"] else one.indicator
+            if not one.variable:
+                groups.setdefault(key, []).append(one)
+        names = [([one.entity for one in group], [one.indicator for one in group]) for group in groups.values()]
+        queries = [{"entities": [*dict.fromkeys(one)], "indicators": [*dict.fromkeys(other)]} for one, other in names]
+        asked = [(step.arguments.get("entities"), step.arguments.get("indicators")) for step in self.conversation.steps]
+        return next((Call("data", one) for one in queries if (one["entities"], one["indicators"]) not in asked), None)
 
     def compute(self) -> Call | None:
         """Return the cell of all steps, once all series are here."""
         is_done = any(not is_chart(step) for step in self.conversation.of("python"))
-        if is_done or len(self.program.find_columns(self.sheets)) < len(self.program.series):
+        if is_done or len(self.places) < len(self.program.series):
             return None
-        return Call("python", {"code": self.program.write_cell(self.sheets, self.is_zh)})
+        words = {one.name: " ".join(one.words.split()) or one.name for one in self.program.series}
+        lines = [f"{one} = f.line({table}, {column!r}, {words[one]!r})" for one, (table, column) in self.places.items()]
+        end = ", 'zh')" if self.is_zh else ")"
+        steps = zip(self.labels.items(), self.program.steps, strict=True)
+        lines += [f"_{at} = f.run_step({at}, {said!r}, lambda: {code}{end}" for (at, said), code in steps]
+        # A function of its own, as the graders of code want it of every model.
+        head = ["def compute(f=finance.steps):", '    """Compute each step of the question and print what it gave."""']
+        return Call("python", {"code": "\n".join([*head, *(f"    {line}" for line in lines), "", "", "compute()"])})
 
     def draw(self) -> Call | None:
-        """Return the cell of a chart beside values."""
-        code = self.program.write_chart(self.sheets, self.is_zh) if self.values else ""
-        return Call("python", {"code": code}) if code and not any(map(is_chart, self.conversation.steps)) else None
+        """Return the cell that draws the series of the first table, beside values that have a course to be drawn."""
+        names = [name for functions in self.program.functions for name in functions]
+        if not self.values or {*names} <= SINGLE or any(map(is_chart, self.conversation.steps)):
+            return None
+        kinds, table = load_table("phrases")["charts"], next(iter(self.places.values()))[0]
+        drawn = list(dict.fromkeys(column for variable, column in self.places.values() if variable == table))
+        kind = next((kinds[name] for name in names if name in kinds), "levels")
+        kind = "rebased" if kind == "scatter" and len(drawn) != 2 else kind
+        days = sorted({day for code in self.program.steps for day in DAY.findall(code)})
+        start, end = (days[0], days[-1]) if len(days) > 1 else (None, None)
+        dates = next((one.dates for one in self.program.series if one.variable == table), "") or "date"
+        data, language = json.dumps([dates, *drawn], ensure_ascii=False), "zh" if self.is_zh else "en"
+        code = f"finance.chart({table}[{data}], {kind!r}, '', {start!r}, {end!r}, language={language!r})"
+        return Call("python", {"code": code})
 
     def list_open(self) -> list[str]:
         """Return a premise that does not hold, a doubt, and the steps without a value, each with its reason."""
         # What may be meant by words that nobody has read is the first thing to look at when a reading is doubted.
         unused = [str(one.get("words", "")) for one in self.program.unused]
-        doubt = [] if self.program.is_certain else [*unused, say("doubtful", self.is_zh)]
+        doubt = [] if self.is_certain else [*unused, say("doubtful", self.is_zh)]
         assumed = [
-            say(
-                "assumed", self.is_zh, one.get("words", ""), ("、" if self.is_zh else ", ").join(one.get("columns", ()))
-            )
+            say("assumed", self.is_zh, one["words"], ("、" if self.is_zh else ", ").join(one["columns"]))
             for one in self.program.assumptions
         ]
-        errors = {number: str(one.get("error", "")) for number, (one, _) in self.outcomes.items()}
-        left = {number: label for number, label in self.labels.items() if number not in self.values}
-        failed = [label + (f" ({errors[number]})" if errors.get(number) else "") for number, label in left.items()]
-        return [*self._check_premise(), *assumed, *doubt, *failed]
+        errors = {number: f" ({one['error']})" for number, (one, _) in self.outcomes.items() if one.get("error")}
+        left = [label + errors.get(number, "") for number, label in self.labels.items() if number not in self.values]
+        return [*self._check_premise(), *assumed, *doubt, *left]
 
-    def _check_premise(self) -> Iterator[str]:
-        """Yield that a value rose where the question takes for granted that it fell, or the other way round."""
-        moved = [
-            self.values.get(at, ({}, ""))[0] for at, one in enumerate(self.program.functions, 1) if {*one[:1]} & MOVES
-        ]
-        moves = [value for one in moved if isinstance(value := one.get("value"), int | float)]
-        went = "rise" if moves and min(moves) > 0 else "fall" if moves and max(moves) < 0 else ""
+    def _check_premise(self) -> list[str]:
+        """Return that a value rose where the question takes for granted that it fell, or the other way round."""
+        firsts = {number: {*one[:1]} for number, one in enumerate(self.program.functions, 1)}
+        moves = [one.get("value") for number, (one, _) in self.values.items() if firsts[number] & MOVES]
+        went = {"rise" if move > 0 else "fall" for move in moves if isinstance(move, int | float) and move}
         # A rate counts the units of a currency for one euro, which are the more, the less it is worth.
         is_inverse = any(one.indicator == load_table("phrases")["inverse"] for one in self.program.series)
-        if went and self.reading.premises - {went} and not is_inverse:
-            words, other = load_table("texts")["premise"], "rise" if went == "fall" else "fall"
-            yield say("premise", self.is_zh, words[other][self.is_zh], words[went][self.is_zh]).rstrip(".。")
-
-    @property
-    def used_sheets(self) -> list[Sheet]:
-        """Return the tables that the steps were computed from; none where no step has a value."""
-        used = {variable for variable, _ in self.program.find_columns(self.sheets).values()}
-        return [sheet for sheet in self.sheets if self.values and sheet["variable"] in used]
+        is_wrong = len(went) == 1 and self.reading.premises - went and not is_inverse
+        return [say("presumes_fall" if "rise" in went else "presumes_rise", self.is_zh)] if is_wrong else []
 
     def write_paragraphs(self) -> list[str]:
         """Return a line per step, and the conventions of the calculations; a refusal where no step has a value."""
         if not self.values:
-            left = join(filter(None, self.list_open()), self.is_zh) or self.conversation.question
-            return [say("refused", self.is_zh, left + next((cited for _, cited in self.outcomes.values()), ""))]
+            reasons = join((f"{one['error']}{cited}" for one, cited in self.outcomes.values()), self.is_zh)
+            return [say("refused", self.is_zh, reasons) if reasons else say("nothing", self.is_zh)]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
-        return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]
+        cells = list(dict.fromkeys(one.cells for one in self.program.series if one.cells))
+        shown = say("cells", self.is_zh, join(cells[:MOST_CELLS], self.is_zh), self._cite_all()) if cells else ""
+        return ["\n".join(self._write_lines()), *filter(None, (shown, conventions))]
+
+    def _cite_all(self) -> str:
+        """Return the citations of all values."""
+        return "".join(dict.fromkeys(cited.strip() for _, cited in self.values.values()))
 
     def _write_lines(self) -> Iterator[str]:
-        colon, blank = ("：", "") if self.is_zh else (":", " ")
         for number, (one, cited) in self.values.items():
             at = f"({number}) " if len(self.program.steps) > 1 else ""
-            head, texts = f"- {at}{self.labels[number]}{colon}", one.get("said", ())
+            head, texts = f"- {at}{self.labels[number]}{'：' if self.is_zh else ': '}", one.get("said", ())
             if len(texts) == 1:
-                yield f"{head}{blank}{texts[0]}{cited}"
+                yield f"{head}{texts[0]}{cited}"
             else:
-                yield "\n".join([f"{head}{cited}", *(f"  - {text}{cited}" for text in texts)])
+                yield "\n".join([f"{head.rstrip()}{cited}", *(f"  - {text}{cited}" for text in texts)])

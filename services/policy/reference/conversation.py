@@ -55,10 +55,9 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     start = find_question(messages)
     steps = tuple(read_steps(messages[start + 1 :]))
     is_last_round = len(messages) - 1 > start and messages[-1].role is Role.USER
-    if start < 0:
-        return Conversation("", steps, is_last_round)
-    content, question = messages[start].content, question_of(messages[start].content).strip()
-    is_follow_up = any(message.role is Role.USER for message in messages[:start])
+    content = messages[start].content if start >= 0 else ""
+    question = question_of(content).strip()
+    is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
     memory = read_memory(content.removeprefix(question))
     return Conversation(question, steps, is_last_round, is_follow_up, memory, has_own_documents(content))
 

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fathom.domain.text.terms import is_about, list_words, quote_best
 from fathom.services.policy.reference.conversation import Conversation
-from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.reading import Reading, say
 
 MAX_READ = 2
-
-
-@dataclass(frozen=True)
-class Quote:
-    """Words of a document, with the number to cite."""
-
-    text: str
-    title: str
-    material: int
 
 
 def choose_hit(conversation: Conversation) -> str:
@@ -25,18 +14,17 @@ def choose_hit(conversation: Conversation) -> str:
     hits = [hit for step in conversation.of("search") if step.is_ok for hit in step.head.get("hits", ())]
     read = [str(step.arguments.get("id", "")) for step in conversation.of("fetch")]
     wanted = set(list_words(conversation.question))
-    for hit in hits if len(read) < MAX_READ else ():
-        shared = wanted & set(list_words(f"{hit.get('title', '')} {hit.get('summary', '')}"))
-        # One term of several is chance.
-        if str(hit.get("id", "")) not in ("", *read) and len(shared) >= max(1, min(2, len(wanted))):
-            return str(hit["id"])
-    return ""
+    # One term of several is chance.
+    least = max(1, min(2, len(wanted)))
+    found = [(str(hit.get("id", "")), list_words(f"{hit.get('title', '')} {hit.get('summary', '')}")) for hit in hits]
+    chosen = [ident for ident, words in found if ident not in ("", *read) and len(wanted & set(words)) >= least]
+    return chosen[0] if chosen and len(read) < MAX_READ else ""
 
 
-def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:
-    """Return a quotation of each document that was read, is about the question and names what it is about."""
-    question = " ".join([conversation.question, *reading.texts("unknown")])
-    names = [name.casefold() for name in (*reading.entities, *map(reading.names.get, reading.entities)) if name]
+def list_quotes(conversation: Conversation, reading: Reading) -> list[str]:
+    """Return a paragraph per document that was read, with a quotation about the question and what that names."""
+    question = " ".join([conversation.question, *reading.not_understood])
+    names = [name.casefold() for name in reading.names]
     found = []
     for step in conversation.of("fetch"):
         title = str(step.head.get("title", ""))
@@ -44,5 +32,5 @@ def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:
         is_named = not names or any(name in text.casefold() for name in names)
         quoted = quote_best(step.body, title, question) if step.is_ok and step.material and is_named else ""
         if quoted and is_about(f"{title}\n{quoted}", text, conversation.question):
-            found.append(Quote(quoted, title, step.material))
+            found.append(say("quote", conversation.is_zh, title, quoted, f"[{step.material}]"))
     return found

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fathom.domain.chat.tolerant import items
-from fathom.domain.text.terms import is_chinese, is_small_talk
+from fathom.domain.profile.guidance import find_value
+from fathom.domain.profile.kinds import Kind
+from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
+from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import Findings, cite, compose, join, mend
+from fathom.services.policy.reference.answer import cite, compose, join
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
-from fathom.services.policy.reference.preferences import ask_preferred
-from fathom.services.policy.reference.programs import Program, Written, read_program
-from fathom.services.policy.reference.reading import Reading, is_reason, load_table, read_step, say
-from fathom.services.policy.reference.tables import Sheet, list_columns
+from fathom.services.policy.reference.documents import choose_hit, list_quotes
+from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
 MOST_OPEN, OPEN_CHARS = 20, 120
-CITATION = re.compile(r"\s*\[[\d, ]+\]")
+# Functions that only say which value of a series is meant.
+LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
+# Currencies, and units of large amounts, as tables name them.
+CODE = re.compile(r"[A-Z]{3}")
+SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
+NO_SERIES = {"UNKNOWN_SERIES": "no_series"}
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -37,23 +42,20 @@ class Walk:
 
     def next(self) -> Call:
         """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
-        draft = mend(self.conversation)
-        for step in () if self.conversation.is_last_round or draft is not None else self._list_steps():
+        for step in () if self.conversation.is_last_round else self._list_steps():
             call = step()
             if call is not None and call.tool in self.tools:
                 return call
-        text, is_shortened = draft or (self._compose(), False)
-        # What the planner's checks took away is open, and a reader must not take the rest for the whole answer.
-        left = [*self._list_open(), *([say("removed", self._is_zh)] if is_shortened else [])]
-        left = list(dict.fromkeys(text[:OPEN_CHARS] for text in left if text))[:MOST_OPEN]
-        return Call("finish", {"answer": text, **({"reading": {"open": left}} if left else {})})
+        # A draft that the planner gives back is given again: all that can be looked for was looked for.
+        left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self._list_open() if text))[:MOST_OPEN]
+        return Call("finish", {"answer": self._compose(), **({"reading": {"open": left}} if left else {})})
 
     def _list_steps(self) -> list[Callable[[], Call | None]]:
         """Return what may be called, in order; what is done already returns no call."""
         one, documents = self._calculation, [self._search, self._read]
         if not self._questions:
-            return [self._ask, *([] if self._is_small_talk else documents)]
-        if self._is_small_talk or self._is_quoted:
+            return [self._ask, *documents]
+        if self._is_quoted:
             return []
         # Before what the tables lack is said to be missing.
         first = documents if self.conversation.has_own_documents and one is None else []
@@ -64,63 +66,57 @@ class Walk:
         has_reasons = is_reason(self.conversation.question) or not (one or self._sheets)
         return [*first, *steps, *(documents if has_reasons else [])]
 
-    @property
-    def _is_zh(self) -> bool:
-        return self.conversation.is_zh
-
-    @property
-    def _is_small_talk(self) -> bool:
-        return is_small_talk(self.conversation.question)
-
     @cached_property
     def _questions(self) -> list[Step]:
         """Return the questions so far: the second asks the same in the currency or the unit that the user prefers."""
         return [step for step in self.conversation.of("data") if "question" in step.arguments]
 
-    @cached_property
+    @property
     def _is_converted(self) -> bool:
         """Return whether the preferred currency or unit could be had."""
         return len(self._questions) > 1 and self._questions[1].is_ok
 
-    @cached_property
+    @property
     def _question(self) -> Step:
         """Return the question that counts."""
         return self._questions[self._is_converted] if self._questions else NO_STEP
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_step(self._question)
+        return Reading.from_step(self._question)
 
     @cached_property
-    def _surely(self) -> Program | None:
+    def _program(self) -> ResolvedProgram | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
-        program = read_program(self._questions[0] if self._questions else NO_STEP)
-        if program is not None and self.written is not None:
-            program = self.written.judge(program) if self.written.text else None
-        if program is None or not program.is_sure or self._is_small_talk:
+        program = ResolvedProgram.from_json(self._questions[0].head.get("program")) if self._questions else None
+        if program is None or not (self.written or Written.from_program(program)).is_likely:
             return None
         # A follow-up's words are only a part of what is asked.
-        return None if program.leaves_out and not self.conversation.is_follow_up else program
+        is_whole = self.conversation.is_follow_up or not program.leaves_out
+        return program if is_whole and program.link_confidence >= load_table("phrases")["link_confidence"] else None
 
     @cached_property
     def _calculation(self) -> Calculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
-        program, sheets = self._surely, self._question.head.get("sheets", ())
+        program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
             return None
-        is_one = program.lookup is not None and len(sheets) == 1 and sheets[0].get("rows") == 1
-        values = [column.get("indicator") for column in list_columns(sheets[0])] if is_one else []
-        is_there = program.lookup is not None and values == [program.lookup.indicator]
-        return None if is_there else Calculation(self.conversation, program, self._reading)
+        columns = list_columns(sheets[0]) if len(sheets) == 1 and sheets[0].get("rows") == 1 else []
+        is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
+        if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
+            return None
+        return Calculation(
+            self.conversation, program, self._reading, (self.written or Written.from_program(program)).is_certain
+        )
 
     @cached_property
     def _sheets(self) -> list[Sheet]:
         """Return the tables of the question; none for one that asks for texts."""
-        is_for_texts = self._surely is not None and self._surely.kind == "documents" and "search" in self.tools
+        is_for_texts = self._program is not None and self._program.kind == "documents" and "search" in self.tools
         return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
 
     @cached_property
-    def _quotes(self) -> list[Quote]:
+    def _quotes(self) -> list[str]:
         return list_quotes(self.conversation, self._reading)
 
     @cached_property
@@ -129,85 +125,72 @@ class Walk:
         return self.conversation.has_own_documents and self._calculation is None and bool(self._quotes)
 
     @cached_property
-    def _gaps(self) -> list[tuple[str, str]]:
-        """Return what the question asks for and is not here, each with the words that say so; none to go on."""
-        program, question = self._surely, self.conversation.question[:200]
+    def _gaps(self) -> list[str]:
+        """Return what the question asks for and is not here, with the reason; none to go on."""
+        program = self._program
         if program is not None and program.kind == "outside":
-            return [(question, say("outside", self._is_zh, f"“{question}”"))]
+            return [say("outside", self.conversation.is_zh, self.conversation.question[:200])]
         # What is known of several series can be answered.
-        if program is None or program.kind != "calculation" or program.series:
+        if program is None or program.kind != CALCULATION or program.series:
             return []
         # Words with a meaning of their own are no unknown name: "What is maximum drawdown?" has none.
-        unknown = [one["words"].casefold() for one in program.missing if one.get("reason") == "UNKNOWN_SERIES"]
-        known = [one.casefold() for kind in ("entity", "indicator", "measure") for one in self._reading.texts(kind)]
+        unknown = [one["words"].casefold() for one in program.missing if one["reason"] == "UNKNOWN_SERIES"]
+        known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
         if any(text in words or words in text for text in known for words in unknown):
             return []
-        return [(one.get("words", ""), write_gap(one, self._is_zh)) for one in program.missing]
+        gaps = [(NO_SERIES.get(one["reason"], "no_value"), one["words"], one["detail"]) for one in program.missing]
+        return [say(name, self.conversation.is_zh, words, detail.rstrip(".")) for name, words, detail in gaps]
 
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
         if self._calculation is not None:
             return self._calculation.list_open()
-        if self._gaps or self._is_quoted:
-            return [] if self._is_quoted else [words for words, _ in self._gaps]
-        items = [str(item.get("subject", "")) for item in self._reading.not_understood]
-        left = [*self._reading.texts("unknown"), *items]
-        if left or self._is_small_talk:
-            return left
+        if self._is_quoted:
+            return []
+        if self._gaps or self._reading.not_understood:
+            return self._gaps or list(self._reading.not_understood)
         if self._sheets:
-            return [] if self._surely is not None else [say("doubtful", self._is_zh)]
+            return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
         return [] if self._quotes else [self.conversation.question]
 
     def _compose(self) -> str:
         """Return the answer from what was found, without what only led to it."""
-        one, steps, reading, sheets = self._calculation, self.conversation.steps, self._reading, self._sheets
-        if self._is_quoted:
-            steps, sheets = tuple(step for step in steps if step.tool in ("search", "fetch")), []
-        elif self._gaps:
-            stop = "。" if self._is_zh else "."
-            return join([text for _, text in self._gaps], self._is_zh) + cite(self._question.material) + stop
-        elif one is not None:
-            steps, sheets = tuple(step for step in steps if step is not self._question), one.used_sheets
-        elif self._is_converted:
-            steps = tuple(step for step in steps if step is not self._questions[0])
-        if self._is_quoted or one is not None:
-            # What the data tool made of the question's words is no part of the answer.
-            reading = replace(reading, missing=())
-        computed, conversation = one.write_paragraphs() if one else (), replace(self.conversation, steps=steps)
-        return compose(Findings(conversation, reading, sheets, self._quotes, computed, self._is_converted))
+        one, is_zh = self._calculation, self.conversation.is_zh
+        if self._gaps and not self._is_quoted:
+            return f"{join(self._gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
+        sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
+        computed = one.write_paragraphs() if one is not None else []
+        return compose(self.conversation, sheets, self._quotes, computed, is_converted=self._is_converted)
 
     def _ask(self) -> Call:
         given = {"program": self.written.text} if self.written is not None and self.written.text else {}
         return Call("data", {"question": self.conversation.question[:2000], **given})
 
     def _convert(self) -> Call | None:
-        """Ask once more in the currency or the unit that the user prefers."""
-        question = self.conversation.question[:1900]
-        preferred = ask_preferred(question, self.conversation.memory, self._reading, self._sheets)
-        return Call("data", {"question": preferred}) if preferred and len(self._questions) == 1 else None
+        """Ask once more in the currency or the unit that the user prefers; what the question itself asks for binds."""
+        if len(self._questions) > 1 or self._reading.texts("output"):
+            return None
+        # The tables say whether there is anything to convert: a rate in per cent is in no currency.
+        units = [str(column.get("unit", "")) for sheet in self._sheets for column in list_columns(sheet)]
+        currency, unit = (find_value(self.conversation.memory, kind) for kind in (Kind.CURRENCY, Kind.UNITS))
+        wanted = f"in {currency}" if currency and any(CODE.fullmatch(one) and one != currency for one in units) else ""
+        # Only where the source counts in thousands or more; a share price is no large amount.
+        if unit and not wanted and any(SCALED.search(one) for one in units):
+            wanted = load_table("texts")["units"][unit]
+        return Call("data", {"question": f"{self.conversation.question[:1900]} {wanted}"}) if wanted else None
 
     def _look_up(self) -> Call | None:
         """Ask the catalogue for words that the data tool does not know, when it knows no other."""
-        unknown = " ".join(self._reading.texts("unknown"))
-        has_names = self._reading.texts("entity") or self._reading.texts("indicator")
-        is_done = has_names or self._sheets or self.conversation.of("catalogue")
+        unknown = " ".join(self._reading.not_understood)
+        is_done = self._reading.texts("entity", "indicator") or self._sheets or self.conversation.of("catalogue")
         return Call("catalogue", {"query": unknown[:500]}) if unknown and not is_done else None
 
     def _search(self) -> Call | None:
-        is_done = bool(self.conversation.of("search"))
-        return None if is_done else Call("search", {"query": self.conversation.question[:2000]})
+        return None if self.conversation.of("search") else Call("search", {"query": self.conversation.question[:2000]})
 
     def _read(self) -> Call | None:
         chosen = "" if self._quotes else choose_hit(self.conversation)
         return Call("fetch", {"id": chosen}) if chosen else None
-
-
-def write_gap(gap: Mapping[str, str], is_zh: bool) -> str:
-    """Return why words of a question cannot be used."""
-    words = str(gap.get("words", ""))
-    if gap.get("reason") == "UNKNOWN_SERIES":
-        return say("no_series", is_zh, words)
-    return say("no_period", is_zh, words, str(gap.get("detail", "")).rstrip("."))
 
 
 def next_call(conversation: Conversation, tools: Sequence[str], written: Written | None = None) -> Call:
@@ -216,10 +199,11 @@ def next_call(conversation: Conversation, tools: Sequence[str], written: Written
     ``written`` is a program of the question that a model has written, in place of that of the data tool.
     """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
-    results, is_zh = conversation.of("delegate"), is_chinese(conversation.question)
-    if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
+    results, is_zh = conversation.of("delegate"), conversation.is_zh
+    if is_small_talk(conversation.question):
+        calls = [Call("finish", {"answer": compose(conversation, (), ())})]
+    elif "delegate" not in tools or len(parts) < 2:
         calls = [Walk(conversation, frozenset(tools), written).next()]
-        is_zh = conversation.is_zh
     elif not results and not conversation.is_last_round:
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:
@@ -231,12 +215,7 @@ def next_call(conversation: Conversation, tools: Sequence[str], written: Written
 
 def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
     """Return the answers of the researchers under their questions; a question without one stays open."""
-    asked = [str(step.arguments.get("question", "")) for step in results]
-    failed = [say("failed", is_zh, f"delegate: {step.head.get('error', '')}") for step in results]
-    bodies = [step.body if step.is_ok else error for step, error in zip(results, failed, strict=True)]
-    texts = [f"### {part}\n\n{body}" for part, body in zip(asked, bodies, strict=True)]
-    # What every researcher says, such as the date of the data, is said once.
-    paragraphs = {CITATION.sub("", text): text for text in reversed("\n\n".join(texts).split("\n\n")) if text.strip()}
-    left = [part for part, step in zip(asked, results, strict=True) if not step.is_ok]
-    stated = {"reading": {"open": left}} if left else {}
-    return Call("finish", {"answer": "\n\n".join(reversed(paragraphs.values())), **stated})
+    answered = {str(step.arguments.get("question", "")): step.body if step.is_ok else "" for step in results}
+    texts = [f"### {question}\n\n{body or say('nothing', is_zh)}" for question, body in answered.items()]
+    left = [question for question, body in answered.items() if not body]
+    return Call("finish", {"answer": "\n\n".join(texts), **({"reading": {"open": left}} if left else {})})

@@ -1,7 +1,8 @@
-"""The data tool's typed reading of a question: what its words mean, and what it takes for granted."""
+"""What the data tool says: what the words of a question mean, how sure its program is, and the tables."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,11 +11,11 @@ from typing import Any
 
 import yaml
 
+from fathom.domain.programs.resolved import ResolvedProgram
 from fathom.domain.tool_results import Step
 
-NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
-Words = tuple[str, str, str]
-"""Kind, words and canonical value of a mention."""
+Sheet = Mapping[str, Any]
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?")
 
 
 @cache
@@ -32,34 +33,52 @@ def say(name: str, is_zh: bool, *values: object) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """The mentions of a question in their order, what was missing or not understood, and what is taken for granted."""
+    """The mentions of a question in their order, each with kind, words and canonical value, and what it presumes."""
 
-    mentions: tuple[Words, ...] = ()
-    missing: tuple[Mapping[str, Any], ...] = ()
+    mentions: tuple[tuple[str, str, str], ...] = ()
     premises: frozenset[str] = frozenset()
     """Of "rise" and "fall" what the question presumes."""
+    not_understood: tuple[str, ...] = ()
+    """The words that the data tool has not understood."""
 
-    def texts(self, kind: str) -> list[str]:
-        """Return the distinct words of one kind of mentions, in order."""
-        return list(dict.fromkeys(text for one, text, _ in self.mentions if one == kind))
+    @classmethod
+    def from_step(cls, step: Step) -> Reading:
+        """Return the reading that a result of the data tool carries."""
+        mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in step.head.get("words", ()))
+        premises = frozenset(str(premise) for _, _, premise in step.head.get("asked", ()) if premise)
+        missing = [item for item in step.head.get("missing") or () if item.get("reason") == "NOT_UNDERSTOOD"]
+        unknown = [text for kind, text, _ in mentions if kind == "unknown"]
+        left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
+        return cls(mentions, premises, tuple(left))
+
+    def texts(self, *kinds: str) -> list[str]:
+        """Return the distinct words of some kinds of mentions, in order."""
+        return list(dict.fromkeys(text for kind, text, _ in self.mentions if kind in kinds))
 
     @property
-    def not_understood(self) -> list[Mapping[str, Any]]:
-        """Return the missing items of words that were not understood."""
-        return [item for item in self.missing if item.get("reason") == NOT_UNDERSTOOD]
+    def names(self) -> list[str]:
+        """Return ids and words of what has series of its own, as an economy and the euro do not."""
+        economies = load_table("phrases")["economies"]
+        named = [one for kind, *one in self.mentions if kind == "entity" and one[1] not in economies]
+        return list(dict.fromkeys(text for one in named for text in one if text))
 
-    @property
-    def entities(self) -> list[str]:
-        """Return the ids of what has series of its own: an economy has many, and the euro is the base of all rates."""
-        names = dict.fromkeys(value for kind, _, value in self.mentions if kind == "entity")
-        return [name for name in names if name not in load_table("phrases")["economies"]]
 
-    @property
-    def names(self) -> dict[str, str]:
-        """Return the question's own words for each entity; those of a group name none of its members."""
-        named = [(text, value) for kind, text, value in reversed(self.mentions) if kind == "entity"]
-        groups = {text for text, value in named if any(other == text and one != value for other, one in named)}
-        return {value: text for text, value in named if text not in groups}
+@dataclass(frozen=True)
+class Written:
+    """A program that a language model has written of a question, and how sure the model is of it.
+
+    Without text it has written none, and the data tool's own does not take its place.
+    """
+
+    text: str = ""
+    is_likely: bool = False
+    is_certain: bool = False
+
+    @classmethod
+    def from_program(cls, program: ResolvedProgram) -> Written:
+        """Return how sure the data tool is of the program that it has read itself."""
+        limits = load_table("phrases")
+        return cls("", program.confidence >= limits["confidence"], program.confidence >= limits["certain"])
 
 
 def is_reason(question: str) -> bool:
@@ -67,8 +86,35 @@ def is_reason(question: str) -> bool:
     return any(word in question.lower() for word in load_table("texts")["reasons"])
 
 
-def read_step(step: Step) -> Reading:
-    """Return the reading that a result of the data tool carries."""
-    mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in step.head.get("words", ()))
-    premises = frozenset(str(premise) for _, _, premise in step.head.get("asked", ()) if premise)
-    return Reading(mentions, tuple(step.head.get("missing") or ()), premises)
+def list_columns(sheet: Sheet) -> list[Mapping[str, Any]]:
+    """Return the columns of a sheet that hold values."""
+    columns = sheet.get("columns", ())
+    return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
+
+
+def write_ends(sheet: Sheet, body: str) -> list[str]:
+    """Return the values of the first and the last row that the data tool shows in words, with unit and date.
+
+    Where there are several columns a value has the name of its own.
+    """
+    names, columns = [str(column["name"]) for column in sheet["columns"]], list_columns(sheet)
+    shown = body.partition(f"{sheet['variable']}: ")[2].partition("\ncolumn | dtype")[0]
+    cells = [line.split()[1:] for line in shown.splitlines()[1:] if line[:1].isdigit()]
+    rows = [dict(zip(names, row, strict=True)) for row in cells if len(row) == len(names)]
+    said = []
+    for row in [*rows[:1], *rows[1:][-1:]]:
+        days = " – ".join(row[name] for name in ("date", "from", "to") if name in row)
+        for column in columns:
+            name, text = str(column["name"]), row[str(column["name"])]
+            value = write_value(text, str(column.get("unit", "")).partition(" (")[0]) if NUMBER.fullmatch(text) else ""
+            said += [f"{f'{name}: ' if len(columns) > 1 else ''}{value} ({days})"] if value else []
+    return said
+
+
+def write_value(text: str, unit: str) -> str:
+    """Return a number as a reader writes it, with its unit: a fraction in per cent."""
+    if unit == "fraction":
+        return f"{100 * float(text):.2f}%"
+    # "2017=100" is the base of an index and no unit of its values.
+    shown = unit if unit.startswith("%") else f" {unit}" if unit and "=" not in unit else ""
+    return f"{float(text):,.6g}{shown}"

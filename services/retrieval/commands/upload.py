@@ -1,4 +1,4 @@
-"""``fathom retrieval ingest``: sends files to a running service in chunks."""
+"""``fathom retrieval ingest`` and ``delete``: files to a running service in chunks, and names of sources to delete."""
 
 from __future__ import annotations
 
@@ -29,12 +29,29 @@ async def send(files: Sequence[Path], corpus: str, *, activate: bool, url: str, 
             raise NotFound("file", str(path))
         # Every file is checked before the first is sent, so that nothing is added by half.
         media_type(path.name)
+    await ingest(pieces(files, corpus), corpus, activate=activate, url=url, home=home)
+
+
+async def delete_sources(sources: Sequence[str], corpus: str, *, activate: bool, url: str, home: Path) -> None:
+    """Delete the sources; print counts, what was not there, and the snapshot."""
+
+    async def name_sources() -> AsyncIterator[pb.IngestRequest]:
+        for source in sources:
+            yield pb.IngestRequest(corpus=corpus, delete_source=source)
+
+    await ingest(name_sources(), corpus, activate=activate, url=url, home=home)
+
+
+async def ingest(
+    messages: AsyncIterator[pb.IngestRequest], corpus: str, *, activate: bool, url: str, home: Path
+) -> None:
     clients = connect({"retrieval": url} if url else dict(read_endpoints(home).services))
     try:
-        done = await clients.retrieval.ingest(pieces(files, corpus), timeout_s=LONGEST_S)
+        done = await clients.retrieval.ingest(messages, timeout_s=LONGEST_S)
         for issue in done.issues:
             typer.echo(f"{issue.source}:{issue.line} is left out: {issue.message}", err=True)
-        typer.echo(f"{done.added:,} added, {done.duplicates:,} there already, {done.rejected:,} left out")
+        deleted = f", {done.deleted:,} deleted" if done.deleted else ""
+        typer.echo(f"{done.added:,} added, {done.duplicates:,} there already, {done.rejected:,} left out{deleted}")
         typer.echo(f"snapshot {done.snapshot}")
         if activate and done.snapshot:
             request = pb.ActivateSnapshotRequest(corpus=corpus, snapshot=done.snapshot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,11 +13,21 @@ from fathom.core.errors import InvalidField
 from fathom.services.retrieval.corpus import rows
 from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
-from fathom.services.retrieval.documents.model import Document, hash64, hash_content, parse_document
+from fathom.services.retrieval.documents.model import (
+    Document,
+    hash64,
+    hash_content,
+    make_deletion,
+    parse_document,
+)
 
 JSONL = frozenset({"", "application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines"})
 # Bounds of memory: one line, one whole file, and reasons that fit a reply; what is beyond is only counted.
 MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
+# Names of sources are repeated in issues, whatever a caller sent.
+MAX_NAME_CHARS = 200
+# Of a version without a date, for comparisons with those that have one.
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,18 @@ class Chunk:
     published: datetime | None = None
 
 
+@dataclass(frozen=True)
+class Deletion:
+    """A source to delete by its key, and when it was withdrawn; None means now."""
+
+    key: str
+    when: datetime | None = None
+
+
+Item = Document | Chunk | Deletion | Issue
+"""What an ingest brings, one after the other."""
+
+
 def read_kind(chunk: Chunk) -> str:
     """Return the media type of a piece without its parameters."""
     return chunk.media_type.partition(";")[0].strip().lower()
@@ -56,7 +78,7 @@ class IngestBuffer:
     """Collects new documents in a spool file on disk; not thread-safe."""
 
     def __init__(self, spool: Path, base: Snapshot | None, parsers: Mapping[str, Parse], max_bytes: int) -> None:
-        self.added = self.duplicates = self.rejected = 0
+        self.added = self.duplicates = self.rejected = self.deleted = 0
         self._unreadable = 0
         self._field = "document"
         self.issues: list[Issue] = []
@@ -65,6 +87,10 @@ class IngestBuffer:
         # Hashes instead of texts, so that an ingest of millions of documents does not hold their contents.
         self._ids: set[int] = set()
         self._contents: set[int] = set()
+        # By key of sources in this ingest: when their newest version was published, None after a deletion; and of those
+        # that were deleted the number of their deletion.
+        self._newest: dict[int, datetime | None] = {}
+        self._gone: dict[int, int] = {}
         self._file: tuple[str, str, datetime | None] | None = None
         self._held = bytearray()
         self._line = 0
@@ -158,23 +184,51 @@ class IngestBuffer:
         self._contents.add(hash64(key))
         self._write(document)
 
+    def delete_source(self, deletion: Deletion) -> None:
+        """Note that a source is deleted; one that is not there, or a time before its newest version, is an issue."""
+        source = hash64(deletion.key)
+        newest = self._newest.get(source)
+        if source not in self._newest and self._base is not None:
+            newest = self._base.table.find_newest(deletion.key)
+        if newest is None:
+            self.refuse(f"no source {deletion.key[:MAX_NAME_CHARS]!r} is there to delete")
+        elif deletion.when is not None and deletion.when < newest:
+            self.refuse(f"source {deletion.key[:MAX_NAME_CHARS]!r} has a version of {newest.isoformat()}, after that")
+        else:
+            # Not before the newest version, which may be dated ahead: a deletion ends all of them.
+            when = deletion.when or max(datetime.now(UTC), newest + timedelta(microseconds=1))
+            self._write(make_deletion(deletion.key, when))
+            self.added -= 1
+            self.deleted += 1
+            self._newest[source], self._gone[source] = None, self.deleted
+
     def _add_version(self, document: Document) -> None:
         """Add a document of a source with versions, unless that version is here and the newest one."""
         # By id, which the content makes: two sources may say the same, and each has versions of its own.
         position = None if self._base is None else self._base.table.find_position(document.id)
-        if hash64(document.id) in self._ids or (position is not None and self._is_current(position)):
+        source = hash64(document.key)
+        again = ""
+        if source in self._gone:
+            again = f".{self._count_base()}.{self._gone[source]}"
+        elif position is not None and not self._is_current(position):
+            # An earlier version comes back: as a version of its own, newer than the one that had replaced it.
+            again = f".{self._count_base()}"
+        ident = f"{document.id}{again}"
+        if hash64(ident) in self._ids or (position is not None and not again):
             self.duplicates += 1
             return
-        if position is not None:
-            # An earlier version comes back: as a version of its own, newer than the one that had replaced it.
-            again = f".{len(self._base.table)}" if self._base is not None else ""
-            parent = f"{document.parent}{again}" if document.parent else ""
-            document = replace(document, id=f"{document.id}{again}", parent=parent)
-        self._write(document)
+        newest = document.published or NEVER
+        self._newest[source] = max(self._newest.get(source) or newest, newest)
+        self._write(replace(document, id=ident, parent=f"{document.parent}{again}" if document.parent else ""))
+
+    def _count_base(self) -> int:
+        return len(self._base.table) if self._base is not None else 0
 
     def _is_current(self, position: int) -> bool:
         # Of a version with a date the place is given by that date, whenever it comes.
         table = self._base.table if self._base is not None else None
+        if table is not None and table.is_deleted(position):
+            return False
         return table is None or table.is_current(position) or table.documents[position].published is not None
 
     def _write(self, document: Document) -> None:
@@ -196,7 +250,7 @@ class IngestBuffer:
 
     def require_anything(self) -> None:
         """Raise ``InvalidField`` with the first issue when nothing of all that was sent could be read."""
-        if self._unreadable and self._unreadable == self.rejected and not self.added + self.duplicates:
+        if self._unreadable and self._unreadable == self.rejected and not (self.added + self.duplicates + self.deleted):
             issue = next(issue for issue in self.issues if issue.lost)
             place = f"line {issue.line} of " if issue.line else ""
             source = issue.source or "what was sent"

@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from fathom.core.ids import checked_id, content_hash
 from fathom.domain.bundle.manifest import verify
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.own import PREFIX, ROOT, is_own, make_state_key
+from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.snapshot import Manifest, Open, Snapshot, hash_file
 from fathom.services.retrieval.corpus.store import Report, SnapshotStore, read_file_rows
 from fathom.services.retrieval.documents.model import Document, read_documents
@@ -54,9 +55,11 @@ class CorpusState:
 class CorpusRegistry:
     """Registry of the corpora, usable after ``start``. One process writes a corpus; any number read it."""
 
-    def __init__(self, config: Config, store: ObjectStore, open_encoder: Open) -> None:
+    def __init__(
+        self, config: Config, store: ObjectStore, open_encoder: Open, make_database: Callable[[], SnapshotDatabase]
+    ) -> None:
         self._config, self._store = config, store
-        self._snapshots = SnapshotStore(store, open_encoder, config.index_dir, config.threads)
+        self._snapshots = SnapshotStore(config, store, open_encoder, make_database)
         self._states: dict[str, CorpusState] = {}
         # Two at most, mapped from disk and so without a size; pruning must know them all by name.
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
@@ -204,6 +207,9 @@ class CorpusRegistry:
         """
         state, base = self._states[corpus], await self.open_head(corpus)
         recipe = self._config.get_recipe(corpus)
+        if is_own(corpus):
+            # Small, many and short-lived: files that are deleted with the corpus.
+            recipe = recipe.model_copy(update={"engine": "embedded"})
         snapshot = await asyncio.to_thread(self._snapshots.build, corpus, fresh, recipe, base)
         await self._snapshots.save(snapshot)
         state.head = snapshot.manifest

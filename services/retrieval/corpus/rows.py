@@ -69,6 +69,21 @@ def make_passages(item: ParsedDocument, source: str) -> Iterator[Document | Issu
         yield convert(replace(item, title=title, text=passage.text), source, row)
 
 
+def split_version(document: Document, key: str) -> Iterator[Document | Issue]:
+    """Yield the passages of a document that is a version of the source ``key``."""
+    item = ParsedDocument(
+        document.text,
+        document.source or key,
+        WHOLE,
+        title=document.title,
+        published=document.published,
+        type=document.type,
+        language=document.language,
+        entities=document.entities,
+    )
+    return make_passages(item, key)
+
+
 def read_line(line: bytes, number: int, source: str) -> Iterator[Document | Issue]:
     """Parse one line of JSON lines."""
     try:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fathom.core.errors import CorruptData, MissingExtra
 from fathom.core.ids import content_hash
@@ -22,9 +22,9 @@ from fathom.services.retrieval.index.text import tokenise
 
 if TYPE_CHECKING:
     from fathom.domain.encoders.base import Encoder
-    from fathom.services.retrieval.documents.table import Table
-    from fathom.services.retrieval.index.ranking import HybridIndex
+    from fathom.services.retrieval.corpus.port import DocumentTable, RankingIndex
 
+T = TypeVar("T")
 MANIFEST = "snapshot.json"
 FORMAT = 1
 # Texts per call of the encoder: enough to fill its batches, little enough to hold them in memory.
@@ -93,7 +93,7 @@ class Manifest:
 class Snapshot:
     """An open snapshot, read-only and thread-safe. Closes its files when it is no longer referenced."""
 
-    def __init__(self, manifest: Manifest, table: Table, index: HybridIndex, folder: Path) -> None:
+    def __init__(self, manifest: Manifest, table: DocumentTable, index: RankingIndex, folder: Path) -> None:
         self.manifest, self.table, self.index, self.folder = manifest, table, index, folder
 
     @property
@@ -205,6 +205,7 @@ def write_vectors(
 
     from fathom.domain.encoders.base import check_vectors
     from fathom.services.retrieval.index import dense
+    from fathom.services.retrieval.index.ranking import HybridIndex
 
     encoder = open_encoder(recipe.encoder)
     count, dim, filled = len(documents), encoder.dim, 0
@@ -212,8 +213,11 @@ def write_vectors(
     with tempfile.NamedTemporaryFile(dir=folder.parent) as scratch:
         # On disk: the vectors of a large corpus exceed memory.
         vectors = np.memmap(scratch.name, np.float32, "w+", shape=(count, dim))
-        if base is not None and base.index.dense is not None and is_reusable(base, recipe):
-            for chunk in base.index.dense.iter_chunks():
+        known = None
+        if base is not None and isinstance(base.index, HybridIndex) and is_reusable(base, recipe):
+            known = base.index.dense
+        if known is not None:
+            for chunk in known.iter_chunks():
                 vectors[filled : filled + len(chunk)] = chunk
                 filled += len(chunk)
         rest = (build_encoded_text(documents[at], recipe) for at in range(filled, count))
@@ -222,7 +226,7 @@ def write_vectors(
             vectors[filled : filled + len(texts)] = fresh
             filled += len(texts)
         kind = dense.choose_kind(recipe.index, count)
-        dense.write_index(vectors, kind, folder / dense.FILE)
+        dense.write_index(vectors, kind, folder / dense.FILE, known)
         # The map must be gone before its file is.
         del vectors
     return kind, dim
@@ -250,8 +254,8 @@ def is_reusable(base: Snapshot, recipe: Recipe) -> bool:
     return all(base.manifest.recipe[name] == getattr(recipe, name) for name in same)
 
 
-def split_batches(texts: Iterator[str], size: int) -> Iterator[list[str]]:
-    while batch := list(islice(texts, size)):
+def split_batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while batch := list(islice(items, size)):
         yield batch
 
 
@@ -272,11 +276,7 @@ def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
 
     Raises ``CorruptData`` naming the file that is missing, truncated or changed, ``MissingExtra`` without packages.
     """
-    path = folder / MANIFEST
-    try:
-        manifest = Manifest.from_json(path.read_bytes(), str(path))
-    except FileNotFoundError as error:
-        raise CorruptData(str(path), "is not there") from error
+    manifest = read_manifest(folder)
     for part in manifest.parts:
         check_part(folder / part.path, part)
     try:
@@ -295,8 +295,23 @@ def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
         raise MissingExtra(error.name or "bm25s", "dense" if manifest.dim else "retrieval") from error
     # Snapshots written before the option have no such key and always have words.
     words = LexicalIndex.load(folder) if manifest.recipe.get("words", True) else None
-    index = HybridIndex(table, words, dense, float(manifest.recipe["alpha"]))
+    alpha = manifest.recipe["alpha"]
+    index = HybridIndex(table, words, dense, None if alpha is None else float(alpha))
     return Snapshot(manifest, table, index, folder)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a folder; raise ``CorruptData`` when it is missing or malformed."""
+    path = folder / MANIFEST
+    try:
+        return Manifest.from_json(path.read_bytes(), str(path))
+    except FileNotFoundError as error:
+        raise CorruptData(str(path), "is not there") from error
+
+
+def is_in_postgres(manifest: Manifest) -> bool:
+    """Return whether a snapshot's documents and index are in PostgreSQL instead of its folder."""
+    return bool(manifest.recipe.get("engine") == "postgres")
 
 
 def check_part(path: Path, part: Part) -> None:

@@ -12,13 +12,16 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from fathom.core.errors import CorruptData, MissingExtra, NotFound
 from fathom.core.ids import content_hash
 from fathom.domain.replacing import write_whole
-from fathom.services.retrieval.config import Recipe
+from fathom.services.retrieval.config import Config, Recipe
 from fathom.services.retrieval.corpus.own import make_root
+from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.snapshot import (
     MANIFEST,
     Manifest,
@@ -27,7 +30,9 @@ from fathom.services.retrieval.corpus.snapshot import (
     Snapshot,
     build_snapshot,
     check_part,
+    is_in_postgres,
     open_snapshot,
+    read_manifest,
 )
 from fathom.services.retrieval.documents.model import Document, hash64, parse_document
 from fathom.transport.store import ObjectStore
@@ -49,8 +54,11 @@ def make_blob_key(corpus: str, part: Part) -> str:
 class SnapshotStore:
     """Local folders of snapshots: downloads, builds and opens them."""
 
-    def __init__(self, store: ObjectStore, open_encoder: Open, folder: Path | None, threads: int) -> None:
-        self._store, self._open_encoder, self._given, self._threads = store, open_encoder, folder, threads
+    def __init__(
+        self, config: Config, store: ObjectStore, open_encoder: Open, make_database: Callable[[], SnapshotDatabase]
+    ) -> None:
+        self._store, self._open_encoder, self._make_database = store, open_encoder, make_database
+        self._given, self._threads = config.index_dir, config.threads
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._folder = Path()
 
@@ -63,8 +71,15 @@ class SnapshotStore:
             self._folder = self._given.resolve()
             self._folder.mkdir(parents=True, exist_ok=True)
 
+    @cached_property
+    def _database(self) -> SnapshotDatabase:
+        # Made when the first corpus needs it: most services have none in a database.
+        return self._make_database()
+
     def close(self) -> None:
-        """Remove the temporary folder."""
+        """Remove the temporary folder, and close connections."""
+        if "_database" in self.__dict__:
+            self._database.close()
         if self._scratch is not None:
             self._scratch.cleanup()
 
@@ -75,10 +90,23 @@ class SnapshotStore:
         """
         folder = self._folder / manifest.corpus / manifest.id
         folder.mkdir(parents=True, exist_ok=True)
-        for part in manifest.parts:
+        is_remote = is_in_postgres(manifest)
+        parts = manifest.parts
+        if is_remote:
+            parts = tuple(parts[at] for at in await asyncio.to_thread(self._database.find_missing, manifest))
+        for part in parts:
             await self._fetch(manifest.corpus, part, folder)
         await asyncio.to_thread(write_whole, folder / MANIFEST, manifest.to_json())
-        return await asyncio.to_thread(open_snapshot, folder, self._threads)
+        if is_remote:
+            await asyncio.to_thread(self._database.fill, manifest, folder)
+        return await asyncio.to_thread(self._open_local, folder, manifest)
+
+    def _open_local(self, folder: Path, manifest: Manifest | None = None) -> Snapshot:
+        """Open the snapshot of a folder, which may hold no more than the manifest of one in PostgreSQL."""
+        manifest = manifest or read_manifest(folder)
+        return (
+            self._database.open(manifest, folder) if is_in_postgres(manifest) else open_snapshot(folder, self._threads)
+        )
 
     async def _fetch(self, corpus: str, part: Part, folder: Path) -> None:
         path = folder / part.path
@@ -138,7 +166,7 @@ class SnapshotStore:
         mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
         if mark.exists():
             try:
-                return open_snapshot(self._folder / name / mark.read_text(), self._threads)
+                return self._open_local(self._folder / name / mark.read_text())
             except CorruptData:
                 # A damaged local copy is rebuilt from its source instead of being reported.
                 mark.unlink()
@@ -162,14 +190,20 @@ class SnapshotStore:
         beside.mkdir()
         try:
             try:
-                manifest = build_snapshot(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
+                if recipe.engine == "postgres":
+                    manifest = self._database.build(corpus, fresh, recipe, beside, base)
+                else:
+                    if base is not None and is_in_postgres(base.manifest):
+                        # Its files are nowhere here; all of its documents are brought.
+                        fresh, base = chain(base.table.documents, fresh), None
+                    manifest = build_snapshot(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
             except ImportError as error:
                 raise MissingExtra(error.name or "bm25s", "dense" if recipe.encoder else "retrieval") from error
             final = folder / manifest.id
             # Another process may have built the same content meanwhile; both are equal.
             if not final.exists():
                 beside.rename(final)
-            return open_snapshot(final, self._threads)
+            return self._open_local(final, manifest)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

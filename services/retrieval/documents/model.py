@@ -16,8 +16,8 @@ from fathom.core.ids import content_hash
 DOCUMENTS = "documents.jsonl"
 # Fields of passages and versions, in a row as one field of a name that no corpus of others has.
 PLACE, PLACE_FIELD = frozenset({"parent", "page", "offset", "key"}), "_place"
-# Type of the row that says that a source was deleted: the newest version of its key, which no search shows.
-DELETED = "deleted"
+# Type of the row that says when a source was deleted, which no search shows; none that anybody would give a document.
+DELETED = "_deleted"
 # Ids go into error messages and page tokens; a text beyond five million characters is not one document.
 MAX_ID_CHARS, MAX_TEXT_CHARS = 200, 5_000_000
 # 96 bits of the hash: no two of a billion documents are likely to share them.
@@ -52,6 +52,11 @@ class Document:
     def version(self) -> str:
         """Return the id that what came together shares."""
         return self.parent or self.id
+
+    @property
+    def is_deletion(self) -> bool:
+        """Return whether this is no document, but the row that says that its source was deleted."""
+        return self.type == DELETED and bool(self.key)
 
     @property
     def contents(self) -> str:
@@ -210,6 +215,12 @@ def read_id(row: Mapping[str, Any], title: str, text: str) -> str:
         raise ValueError(f"id must have 1 to {MAX_ID_CHARS} characters")
     require_whole_characters("id", ident)
     return ident
+
+
+def make_deletion(key: str, when: datetime) -> Document:
+    """Return the row that says that a source was deleted at an instant."""
+    ident = f"doc-{content_hash([DELETED, key, when.isoformat()])[:CONTENT_ID_CHARS]}"
+    return Document(ident, key, "", when, key, DELETED, (), key=key)
 
 
 def hash_content(title: str, text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
 from fathom.services.retrieval.documents.model import DELETED, Document, Filter, hash64, hash_content, parse_document
-from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Version, find_ends
+from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Version, find_deleted, find_ends
 
 COLUMNS = "columns.npz"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Number of filters whose masks are cached.
 MASKS = 64
 
@@ -98,17 +99,18 @@ class Codes:
 def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], path: Path) -> None:
     """Write the columns that filters and look-ups need; ``documents`` are read once, in order."""
     sources, types, entities = Codes(), Codes(), Codes()
-    published, source, kind, bounds, members, idents, contents = [], [], [], [0], [], [], []
+    published, source, kind, bounds, members, idents, contents, keys = [], [], [], [0], [], [], [], []
     versions: list[Version | None] = []
     for document in documents:
-        published.append(UNDATED if document.published is None else to_microseconds(document.published))
+        published.append(measure_publication(document))
         source.append(sources(document.source))
         kind.append(types(document.type))
         members += [entities(entity.casefold()) for entity in document.entities]
         bounds.append(len(members))
         idents.append(hash64(document.id))
         contents.append(hash64(hash_content(document.title, document.text)))
-        versions.append(Version(document.key, document.version, published[-1]) if document.key else None)
+        keys.append(hash64(document.key) if document.key else 0)
+        versions.append(make_version(document))
     idents_array, contents_array = np.array(idents, np.uint64), np.array(contents, np.uint64)
     # Sorted keys and their positions, so that a look-up is a binary search in an array instead of a dictionary of
     # Python objects.
@@ -116,6 +118,7 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
     np.savez(
         path,
         offsets=offsets, published=np.array(published, np.int64), until=np.array(find_ends(versions), np.int64),
+        deleted=np.array(find_deleted(versions), np.bool_), keys=np.array(keys, np.uint64),
         source=np.array(source, np.int32), sources=sources.to_array(),
         type=np.array(kind, np.int32), types=types.to_array(),
         entity_bounds=np.array(bounds, np.int64), entity=np.array(members, np.int32), entities=entities.to_array(),
@@ -124,9 +127,21 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
     )  # fmt: skip
 
 
+def make_version(document: Document) -> Version | None:
+    """Return the version of a source that a document is; None for one without a key."""
+    if not document.key:
+        return None
+    return Version(document.key, document.version, measure_publication(document), document.is_deletion)
+
+
+def measure_publication(document: Document) -> int:
+    """Return when a document was published, in microseconds since 1970; ``UNDATED`` without a date."""
+    return UNDATED if document.published is None else to_microseconds(document.published)
+
+
 def to_microseconds(time: datetime) -> int:
     """Return the microseconds since 1970, exactly."""
-    delta = time - datetime(1970, 1, 1, tzinfo=UTC)
+    delta = time - EPOCH
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
@@ -140,6 +155,8 @@ def check_stored(columns: Path) -> None:
 
 class Table:
     """The documents and their columns; read-only, thread-safe."""
+
+    is_remote = False
 
     def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
         """Open files of ``write_segment`` and ``write_columns``; raise ``CorruptData`` naming the file."""
@@ -162,6 +179,7 @@ class Table:
         self.newest = datetime.fromtimestamp(int(dated.max()) / 1e6, UTC) if len(dated) else None
         # Snapshots of earlier releases have no versions.
         self._until = self._columns.get("until")
+        self._deleted = self._columns.get("deleted")
         self._has_versions = self._until is not None and bool((self._until != CURRENT).any())
         self._masks: dict[Filter, NDArray[np.bool_]] = {}
 
@@ -177,6 +195,10 @@ class Table:
         """Return a mask [documents] of those of the type."""
         mask: NDArray[np.bool_] = np.isin(self._columns["type"], self._find_codes("types", {name}))
         return mask
+
+    def read_documents(self, positions: Sequence[int]) -> list[Document]:
+        """Return documents in the order of their positions."""
+        return [self.documents[position] for position in positions]
 
     def find_position(self, ident: str) -> int | None:
         """Return the position of the document with this id, None if there is none."""
@@ -201,6 +223,31 @@ class Table:
     def is_current(self, position: int) -> bool:
         """Return whether no newer version of the document's source is here."""
         return self._until is None or bool(self._until[position] == CURRENT)
+
+    def find_newest(self, key: str) -> datetime | None:
+        """Return when the newest version of a source was published, the first instant of all when none has a date.
+
+        None for an unknown source, and for one that is deleted.
+        """
+        keys = self._columns.get("keys")
+        # The hash may be that of another key, so the text decides.
+        among = range(len(self)) if keys is None else np.flatnonzero(keys == np.uint64(hash64(key)))
+        found = [int(at) for at in among if self.documents[int(at)].key == key]
+        if not found or self.is_deleted(found[-1]):
+            return None
+        dated = [int(self.publish_times[at]) for at in found if self.publish_times[at] != UNDATED]
+        return EPOCH + timedelta(microseconds=max(dated)) if dated else datetime.min.replace(tzinfo=UTC)
+
+    def is_deleted(self, position: int) -> bool:
+        """Return whether the document's source was deleted."""
+        return self._deleted is not None and bool(self._deleted[position])
+
+    def is_readable(self, position: int, as_of: datetime | None) -> bool:
+        """Return whether a document may be read by its id: not when its source was deleted, by now or by ``as_of``."""
+        if not self.is_deleted(position) or self._until is None:
+            return True
+        is_version = not self.documents[position].is_deletion
+        return is_version and as_of is not None and bool(self._until[position] > to_microseconds(as_of))
 
     def get_mask(self, allowed: Filter) -> NDArray[np.bool_] | None:
         """Return the mask [documents] of a filter; None when it allows all.

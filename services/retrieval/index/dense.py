@@ -9,8 +9,9 @@ import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import faiss
 import numpy as np
@@ -32,10 +33,14 @@ LEAST_ROWS = 8_192
 HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 32, 80, 128
 # k-means in FAISS warns below 39 vectors per list.
 TRAINING_PER_LIST = 40
+# Least number of vectors, evenly over the corpus, by which the spread of inner products is estimated.
+SAMPLED = 1_000
 # Vectors copied at once from a memory map: 100 MB at 384 dimensions.
 CHUNK = 65_536
 
-IndexKind = Literal["flat", "ivf", "hnsw"]
+IndexKind = Literal["flat", "ivf", "hnsw", "fp16", "sq8"]
+# Vectors scanned one by one, in half or in a quarter of the memory of "flat".
+QUANTISED = {"fp16": faiss.ScalarQuantizer.QT_fp16, "sq8": faiss.ScalarQuantizer.QT_8bit}
 Vectors = NDArray[np.float32]
 
 
@@ -43,17 +48,22 @@ def choose_kind(kind: str, count: int) -> IndexKind:
     """Resolve ``auto`` by the number of vectors; raise ``InvalidField("index")`` for an unknown kind."""
     if kind == "auto":
         return "flat" if count <= FLAT_LIMIT else "ivf"
-    if kind in ("flat", "ivf", "hnsw"):
+    if kind in get_args(IndexKind):
         return kind  # type: ignore[return-value]
-    raise InvalidField("index", f"no index {kind!r}; known: auto, flat, ivf, hnsw")
+    raise InvalidField("index", f"no index {kind!r}; known: auto, {', '.join(get_args(IndexKind))}")
 
 
-def write_index(vectors: Vectors, kind: IndexKind, path: Path) -> None:
-    """Write the index of ``vectors`` [documents, dim]; they are read in chunks, so they may be memory-mapped."""
+def write_index(vectors: Vectors, kind: IndexKind, path: Path, base: DenseIndex | None = None) -> None:
+    """Write the index of ``vectors`` [documents, dim]; they are read in chunks, so they may be memory-mapped.
+
+    ``base`` is the index that some of them come from: they are quantised as there, so that they stay what they are.
+    """
     count, dim = vectors.shape
     index = make_empty(kind, count, dim)
-    if kind == "ivf":
-        wanted = min(count, index.nlist * TRAINING_PER_LIST)
+    if base is not None and base.copy_ranges(index):
+        pass
+    elif kind in ("ivf", "sq8"):
+        wanted = min(count, index.nlist * TRAINING_PER_LIST if kind == "ivf" else CHUNK)
         # A fixed seed, so that equal vectors give the same index; sorted, so that a memory map is read forwards.
         sample = np.sort(np.random.default_rng(0).choice(count, wanted, replace=False))
         index.train(np.ascontiguousarray(vectors[sample]))
@@ -70,6 +80,8 @@ def make_empty(kind: IndexKind, count: int, dim: int) -> Any:
         index = faiss.IndexHNSWFlat(dim, HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction = HNSW_BUILD
         return index
+    if kind in QUANTISED:
+        return faiss.IndexScalarQuantizer(dim, QUANTISED[kind], faiss.METRIC_INNER_PRODUCT)
     lists = max(1, min(4 * int(math.sqrt(count)), count // TRAINING_PER_LIST or 1))
     return faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
 
@@ -88,9 +100,17 @@ class DenseIndex:
         self._gpu = copy_to_gpu(index)
         threads = threads or len(os.sched_getaffinity(0))
         faiss.omp_set_num_threads(threads)
-        self._scan = None if self._lists or self._hnsw else Scan(index, threads)
+        self._is_quantised = isinstance(index, faiss.IndexScalarQuantizer)
+        self._scan = None if self._lists or self._hnsw or self._is_quantised else Scan(index, threads)
         # A global of the library: it holds for all indexes of this process.
         faiss.cvar.distance_compute_blas_threshold = BLAS_FROM_QUERIES * self.dim
+
+    def copy_ranges(self, index: Any) -> bool:
+        """Give an empty index the ranges of this one's quantiser; return whether both are quantised alike."""
+        if not self._is_quantised or getattr(getattr(index, "sq", None), "qtype", None) != self._index.sq.qtype:
+            return False
+        index.sq, index.is_trained = self._index.sq, True
+        return True
 
     @classmethod
     def load(cls, path: Path, count: int, dim: int, threads: int = 0) -> DenseIndex:
@@ -157,6 +177,15 @@ class DenseIndex:
         found: Vectors = self._index.reconstruct_batch(np.ascontiguousarray(positions, dtype=np.int64))
         return found
 
+    @cached_property
+    def _sample(self) -> Vectors:
+        # Read by the first query whose weights are chosen: a thousand places of a mapped file would slow every start.
+        return self.get_vectors(np.arange(0, self.count, max(1, self.count // SAMPLED)))
+
+    def measure_spread(self, query: Vectors) -> float:
+        """Return the standard deviation of the inner products of a query [dim] with the vectors, from a sample."""
+        return float(np.std(self._sample @ query)) if len(self._sample) else 0.0
+
     def iter_chunks(self) -> Iterator[Vectors]:
         """Yield all vectors, in order, in chunks."""
         for start in range(0, self.count, CHUNK):
@@ -203,7 +232,9 @@ def sort_best_first(positions: NDArray[Any], scores: Vectors) -> tuple[NDArray[n
 
 def copy_to_gpu(index: Any) -> Any:
     """Return a copy on the first GPU if this FAISS supports it for the index, else None."""
-    # The package for processors lacks GPU classes; HNSW has no GPU version.
-    if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus() or hasattr(index, "hnsw"):
+    # The package for processors lacks GPU classes; HNSW and quantised scans have no GPU version.
+    if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():
+        return None
+    if hasattr(index, "hnsw") or isinstance(index, faiss.IndexScalarQuantizer):
         return None
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)

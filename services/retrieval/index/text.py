@@ -26,6 +26,8 @@ SENTENCE_END = re.compile(r"[.!?][\"')\]]{0,3}\s+|[。！？][”’」』）]{0
 STOP = FUNCTION_WORDS | frozenset(
     """how were what when where which who why do does did than their they""".split()  # noqa: SIM905 - a list of words reads better so
 )
+# Texts beyond this length are summed up from one part of it: splitting the terms of 300,000 letters takes 70 ms.
+LONG_CHARS, PART_CHARS = 12_000, 4_000
 LINE_BREAK = re.compile(r"[ \t]*[\r\n]\s*")
 ELLIPSIS = "…"
 
@@ -76,6 +78,8 @@ def summarise(text: str, query: Set[str], limit: int) -> str:
 
     Its words are the text's; an ellipsis marks a cut sentence. A summary is never the whole text, however short.
     """
+    if len(text) > LONG_CHARS:
+        text = choose_part(text, query)
     inner = min(limit, len(text.strip()) - 1) - 2 * len(ELLIPSIS)
     if inner < 1:
         return ""
@@ -94,6 +98,23 @@ def summarise(text: str, query: Set[str], limit: int) -> str:
     opening, closing = best
     shown = LINE_BREAK.sub(" ", text[opening.start : closing.end].strip())
     return f"{'' if opening.opens else ELLIPSIS}{shown}{'' if closing.closes else ELLIPSIS}"
+
+
+def choose_part(text: str, query: Set[str]) -> str:
+    """Return the part of a long text with most of the query's terms, the first of equals, cut at sentences."""
+    # What a term looks like in a text, as far as splitting changes it: without the marks of abbreviations and numbers,
+    # and without the end that a plural changes.
+    wanted = [term.replace(".", "").removesuffix("y") for term in query]
+
+    def count_terms(start: int) -> int:
+        part = text[start : start + PART_CHARS].lower().replace(".", "").replace(",", "")
+        return sum(term in part for term in wanted)
+
+    best = max(range(0, len(text), PART_CHARS), key=count_terms)
+    # From the sentence that is cut by its begin, to the end of the one that is cut by its end.
+    first = max((match.end() for match in SENTENCE_END.finditer(text, max(0, best - PART_CHARS), best)), default=best)
+    closing = SENTENCE_END.search(text, min(best + PART_CHARS, len(text)), best + 2 * PART_CHARS)
+    return text[first : closing.end() if closing else best + PART_CHARS]
 
 
 def split_stretches(text: str, limit: int) -> Iterator[Stretch]:

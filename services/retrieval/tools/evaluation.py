@@ -1,7 +1,8 @@
-"""Retrieval evaluation: nDCG@10, MRR@10 and recall of each ranking, with a cross-fitted hybrid weight.
+"""Retrieval evaluation: nDCG@10, MRR@10 and recall of each ranking, and of both with a cross-fitted weight.
 
-The weight of the vectors is fitted on one half of the queries and reported on the other, both ways round, so that every
-query is reported and none helped to choose its own weight.
+"hybrid" is what is served without labels: each query's weight follows from its scores. For "fitted" the weight of the
+vectors is fitted on one half of the queries and reported on the other, both ways round, so that every query is reported
+and none helped to choose its own weight.
 """
 
 from __future__ import annotations
@@ -78,17 +79,20 @@ def evaluate(
     if not judged:
         raise InvalidField("queries", "none has a relevant document in the corpus")
     index, texts = snapshot.index, [query.text for query in judged]
+    assert isinstance(index, HybridIndex)  # it was built here, of files
     words = rank_queries(index, snapshot, judged, None, Ranking.LEXICAL)
     rows = [Row("bm25", compute_measures(judged, words))]
     if not snapshot.encoder:
         return Evaluation(len(snapshot.table), len(judged), "", rows, None)
     vectors = encoders(snapshot.encoder).encode(texts, "query")
     rows.append(Row("dense", compute_measures(judged, rank_queries(index, snapshot, judged, vectors, Ranking.DENSE))))
+    both = rank_queries(replace(index, alpha=None), snapshot, judged, vectors, Ranking.HYBRID)
+    rows.append(Row("hybrid", compute_measures(judged, both)))
     runs = {
         alpha: rank_queries(replace(index, alpha=alpha), snapshot, judged, vectors, Ranking.HYBRID) for alpha in GRID
     }
-    hybrid, best = cross_fit(judged, runs)
-    return Evaluation(len(snapshot.table), len(judged), snapshot.encoder, [*rows, hybrid], best)
+    fitted, best = cross_fit(judged, runs)
+    return Evaluation(len(snapshot.table), len(judged), snapshot.encoder, [*rows, fitted], best)
 
 
 Run = dict[str, dict[str, float]]
@@ -137,7 +141,7 @@ def measure_queries(queries: Sequence[Query], run: Run) -> dict[str, dict[str, f
 
 
 def cross_fit(queries: Sequence[Query], runs: Mapping[float, Run]) -> tuple[Row, float]:
-    """Return the hybrid row, each half weighted as the other half chose, and the weight chosen by all queries."""
+    """Return the row "fitted", each half weighted as the other half chose, and the weight chosen by all queries."""
     tables = {alpha: measure_queries(queries, run) for alpha, run in runs.items()}
     halves = ([q.id for q in queries if is_first_half(q.id)], [q.id for q in queries if not is_first_half(q.id)])
     chosen = tuple(find_best_alpha(tables, half or [q.id for q in queries]) for half in halves)
@@ -146,7 +150,7 @@ def cross_fit(queries: Sequence[Query], runs: Mapping[float, Run]) -> tuple[Row,
         for name in MEASURES
     }
     figures = {name: sum(found) / len(found) for name, found in values.items()}
-    return Row("hybrid", figures, chosen), find_best_alpha(tables, [q.id for q in queries])
+    return Row("fitted", figures, chosen), find_best_alpha(tables, [q.id for q in queries])
 
 
 def find_best_alpha(tables: Mapping[float, Mapping[str, Mapping[str, float]]], ids: Sequence[str]) -> float:

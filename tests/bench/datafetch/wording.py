@@ -13,8 +13,8 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from fathom.domain.programs.language import SPECIAL
-from fathom.services.planner.model.programs import Program, parse_steps, walk
+from fathom.domain.programs.language import SPECIAL, walk
+from fathom.services.planner.model.programs import Program, parse_steps
 from fathom.services.planner.questions.wording import GENITIVE, put_in_place, write_question
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.rewriting import LocalReader

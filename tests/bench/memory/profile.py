@@ -1,6 +1,6 @@
 """Long-term memory: facts read from users' words, and contradictions of earlier views.
 
-``python -m tests.bench profile FOLDER/``. FOLDER has ``facts.jsonl`` and ``contradictions.jsonl`` in the form that
+``python -m tests.bench profile FOLDER/``. FOLDER has ``facts.jsonl`` and maybe ``contradictions.jsonl`` in the form that
 ``tests/golden/memory/README.md`` describes; that folder is taken without one. A fact counts as found when a sentence
 with its words was taken for one of its kind, or for a statement; how many were of the kind itself is told beside it.
 ``role``, ``holdings``, ``risk`` and ``standing_request`` are statements. Of a conversation whatever memory holds at its
@@ -29,8 +29,9 @@ from fathom.services.planner.model.memory import Statement, View
 from fathom.services.planner.model.slots import ENTITY, ReadText
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.remembering.comparing import DIRECTION
-from fathom.services.planner.remembering.contradictions import find_contradictions
+from fathom.services.planner.remembering.contradictions import Contradiction, find_contradictions, join_contradictions
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
+from fathom.services.planner.remembering.judging import ContradictionJudge
 from fathom.services.planner.remembering.typed_views import ViewTypist
 from fathom.services.planner.remembering.views import ViewReader, find_window, name_basis, name_measure, unit_of
 from tests.bench.datafetch.datafetch_gold import service
@@ -39,7 +40,7 @@ from tests.bench.planner.rewriting import LocalReader
 from tests.bench.planner.router import HOME, make_classifier, read_lines
 
 GOLD = Path(__file__).parents[2] / "golden" / "memory"
-ReadPair = Callable[[dict[str, Any]], Awaitable[tuple[list[View], list[View]]]]
+ComparePair = Callable[[dict[str, Any]], Awaitable["Compared"]]
 # Words of the field "direction" that say a sign; comparisons of two things have none.
 SIGNS = {
     **dict.fromkeys(("up", "positive", "上涨", "盈利"), 1.0),
@@ -65,9 +66,11 @@ async def run(path: str = "") -> None:
         views = ViewReader(reader, make_classifier(MEASURE_FILE))
         typist = ViewTypist(clients, reader, catalogue.find("views", "en").render(), TIMEOUT_S)
         await measure_facts(extractor, read_lines(folder / "facts.jsonl"), model)
-        pairs = read_lines(folder / "contradictions.jsonl")
-        await compare_sides(pairs, "sentences", SentenceReader(views, typist, model).read_pair)
-        await compare_sides(pairs, "fields", FieldReader(views).read_pair)
+        sides = folder / "contradictions.jsonl"
+        pairs = read_lines(sides) if sides.exists() else []
+        judge = ContradictionJudge(clients, catalogue.find("contradictions", "en").render(), TIMEOUT_S)
+        await compare_sides(pairs, "sentences", SentenceReader(views, typist, judge, model).compare)
+        await compare_sides(pairs, "fields", FieldReader(views).compare)
 
 
 async def measure_facts(extractor: Extractor, cases: Sequence[dict[str, Any]], model: str) -> None:
@@ -103,9 +106,8 @@ async def learn(extractor: Extractor, case: dict[str, Any], model: str) -> list[
     for turn in case["turns"]:
         if turn["role"] != "user":
             continue
-        known = [one for one in held if one.kind is Kind.STATEMENT]
-        found = await extractor.extract(turn["content"], model, [one.text for one in known])
-        gone = [known[place] for place in found.withdrawn]
+        found = await extractor.extract(turn["content"], model, [one.text for one in held])
+        gone = [held[place] for place in found.withdrawn]
         held = keep_last([*(one for one in held if one not in gone), *found.facts])
     return held
 
@@ -140,17 +142,29 @@ def write_question(side: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Views of both sides of a pair, and where the later ones contradict the earlier ones."""
+
+    earlier: list[View]
+    later: list[View]
+    found: list[Contradiction]
+
+
+@dataclass(frozen=True)
 class SentenceReader:
-    """Reads the sentences of a pair as a run reads its answer, by the model where there is one."""
+    """Reads and compares the sentences of a pair as a run does its answer's, by the model where there is one."""
 
     views: ViewReader
     typist: ViewTypist
+    judge: ContradictionJudge
     model: str
 
-    async def read_pair(self, case: dict[str, Any]) -> tuple[list[View], list[View]]:
-        """Return the views of both sides; what a sentence leaves out is that of its question."""
-        earlier = await self._read(case["earlier"], ())
-        return earlier, await self._read(case["later"], earlier)
+    async def compare(self, case: dict[str, Any]) -> Compared:
+        """Return the views of both sides, compared; what a sentence leaves out is that of its question."""
+        earlier, side = await self._read(case["earlier"], ()), case["later"]
+        asked = ([Statement(side["text"])], write_question(side), earlier, self.model)
+        later, judged = await asyncio.gather(self._read(side, earlier), self.judge.find(*asked))
+        return Compared(earlier, later, join_contradictions(find_contradictions(later, earlier), judged))
 
     async def _read(self, side: dict[str, Any], known: Sequence[View]) -> list[View]:
         asked = write_question(side)
@@ -166,9 +180,10 @@ class FieldReader:
 
     views: ViewReader
 
-    async def read_pair(self, case: dict[str, Any]) -> tuple[list[View], list[View]]:
-        """Return the views of both sides."""
-        return await read_fields(self.views, case["earlier"]), await read_fields(self.views, case["later"])
+    async def compare(self, case: dict[str, Any]) -> Compared:
+        """Return the views of both sides, compared."""
+        earlier, later = await read_fields(self.views, case["earlier"]), await read_fields(self.views, case["later"])
+        return Compared(earlier, later, find_contradictions(later, earlier))
 
 
 async def read_fields(views: ViewReader, side: dict[str, Any]) -> list[View]:
@@ -199,19 +214,18 @@ def scale_of(said: Sequence[Number], side: dict[str, Any]) -> float:
     return abs(said[0].value / side["value"]) if said and side["value"] else 1.0
 
 
-async def compare_sides(cases: Sequence[dict[str, Any]], name: str, read: ReadPair) -> None:
+async def compare_sides(cases: Sequence[dict[str, Any]], name: str, compare: ComparePair) -> None:
     """Print the share of contradictions that are found, and of the other pairs that raise an alarm."""
     counts: Counter[tuple[bool, bool]] = Counter()
     unread = 0
     # All at once: a model answers many, and whoever plays one sees all that it is asked.
-    pairs = await asyncio.gather(*map(read, cases))
-    for case, (earlier, later) in zip(cases, pairs, strict=True):
-        # A side without a view can neither contradict nor alarm.
-        unread += (not earlier) + (not later)
-        is_found = bool(find_contradictions(later, earlier))
+    pairs = await asyncio.gather(*map(compare, cases))
+    for case, pair in zip(cases, pairs, strict=True):
+        unread += (not pair.earlier) + (not pair.later)
+        is_found = bool(pair.found)
         counts[bool(case["contradicts"]), is_found] += 1
         if is_found is not bool(case["contradicts"]):
-            print_fault(f"  {case['id']} {'alarm' if is_found else 'missed'}: {earlier} {later}")
+            print_fault(f"  {case['id']} {'alarm' if is_found else 'missed'}: {pair.earlier} {pair.later}")
     if cases:
         print(f"contradictions from {name}: {unread} of {2 * len(cases)} sides give no view")
         true, false = (sum(count for key, count in counts.items() if key[0] is side) for side in (True, False))

@@ -2,7 +2,7 @@
 
 ``REHEARSAL_STEPS`` is the number of steps of each training (200). Stack, nats-server, S3 server, and nodes with disks of
 their own are real; learners save a checkpoint after every step. Ends with an error when weights or metrics differ from
-those of the undisturbed trainings, or when more than the step under way had to be done again.
+those of the undisturbed trainings, or when more than the step under way had to be done again; both are said of each part.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ class Strike:
     seconds: float = 0.0
     """Until both trainings had finished a further step."""
     again: dict[str, str] = field(default_factory=dict)
+    """Steps done again by training: their number, and what was built anew for it."""
+    differing: int = 0
+    """Metrics that are not those of the undisturbed training, in the steps from this strike to the next."""
 
 
 @dataclass
@@ -228,18 +231,37 @@ def plan_strikes(steps: int, parts: Sequence[str] = (*PARTS, ALL), begun: int = 
     return [Strike(part, begun + left * (place + 1) // (len(parts) + 1)) for place, part in enumerate(parts)]
 
 
-def find_differences(quiet: Result, struck: Result) -> list[str]:
-    """Name what the two pairs of trainings do not have in common: weights, or a metric of a step."""
+def find_differences(quiet: Result, struck: Result, strikes: Sequence[Strike] = ()) -> list[str]:
+    """Name what the two pairs of trainings do not have in common: weights, or a metric of a step.
+
+    Each strike is told how many of the metrics it has in its steps.
+    """
     found = [f"{name}: weights" for name in quiet.weights if quiet.weights[name] != struck.weights[name]]
     for name, lines in quiet.lines.items():
         for step, metrics in lines.items():
             other = struck.lines[name].get(step, {})
-            found += [
+            differing = [
                 f"{name}, step {step}: {metric} {value!r} and {other.get(metric)!r}"
                 for metric, value in metrics.items()
                 if not metric.startswith(TIMED) and not is_equal(metric, value, other.get(metric))
             ]
+            before = [strike for strike in strikes if strike.at.get(name, step) < step]
+            if before:
+                before[-1].differing += len(differing)
+            found += differing
     return found
+
+
+def list_broken_bounds(strikes: Sequence[Strike], differences: Sequence[str]) -> list[str]:
+    """Say of each part whose kill lost more than the step under way or changed a metric, and of what else differs."""
+    found = [
+        f"{strike.part}: {training} did {lost} steps again"
+        for strike in strikes
+        for training, lost in strike.again.items()
+        if int(lost.split()[0]) > 1
+    ]
+    found += [f"{strike.part}: {strike.differing} metrics differ after it" for strike in strikes if strike.differing]
+    return [*found, *differences]
 
 
 def is_equal(metric: str, value: float, other: float | None) -> bool:
@@ -281,12 +303,16 @@ def read_result(path: Path, steps: int) -> Result | None:
 def print_strikes(strikes: Sequence[Strike]) -> None:
     """Print what came of the strikes that were made."""
     print(
-        "| killed | at step of a, b | done again by a, b | seconds until both had a further step |\n|---|---|---|---|"
+        "| killed | at step of a, b | done again by a, b | seconds until both had a further step"
+        " | metrics that differ until the next |\n|---|---|---|---|---|"
     )
     for one in strikes:
         if one.again:
             again = ", ".join(one.again.values())
-            print(f"| {one.part} | {one.at['a']}, {one.at['b']} | {again} | {one.seconds:.1f} |", flush=True)
+            print(
+                f"| {one.part} | {one.at['a']}, {one.at['b']} | {again} | {one.seconds:.1f} | {one.differing} |",
+                flush=True,
+            )
 
 
 def count_steps(place: Path) -> int:
@@ -320,12 +346,11 @@ async def run(folder: str = "") -> None:
             place = Path(contexts.enter_context(tempfile.TemporaryDirectory(prefix="rehearse-", dir="/tmp")))
         try:
             quiet, struck = await rehearse(place, steps, strikes, quiet_file)
+            differences = find_differences(quiet, struck, strikes)
         finally:
             print_strikes(strikes)
-    differences = find_differences(quiet, struck)
     compared = sum(len(metrics) for lines in quiet.lines.values() for metrics in lines.values())
     print(f"{steps} steps of each: {quiet.seconds:.0f} s undisturbed, {struck.seconds:.0f} s with kills;"
           f" starts of drivers {struck.attempts}; {len(differences)} differences in weights and {compared} metrics")  # fmt: skip
-    print("\n".join(differences[:20]))
-    if differences or any(int(lost.split()[0]) > 1 for one in strikes for lost in one.again.values()):
-        raise SystemExit("a bound is broken")
+    if broken := list_broken_bounds(strikes, differences):
+        raise SystemExit("\n".join(["a bound is broken:", *broken[:20]]))

@@ -34,8 +34,8 @@ ALL = "\n\n".join(PAYLOADS)
 TOUCH = """() => {
   for (const details of document.querySelectorAll("details")) details.open = true;
   for (const element of document.querySelectorAll("*"))
-    for (const kind of ["mouseover", "mouseenter", "focus", "toggle", "load", "error", "pointerdown"])
-      element.dispatchEvent(new Event(kind));
+    for (const kind of ["mouseover", "mouseenter", "focus", "focusin", "pointerover", "toggle", "load", "error"])
+      element.dispatchEvent(new Event(kind, { bubbles: ["mouseover", "focusin", "pointerover"].includes(kind) }));
 }"""
 FOUND = """() => {
   const bad = [];
@@ -153,7 +153,7 @@ async def test_text_of_a_run_stays_text_wherever_it_is_shown(browser: Browser) -
         await ask(page, ALL)
         await expect(page.locator(".trace.over")).to_be_visible()
         await expect(page.locator(".answer .plotly-figure .nsewdrag").first).to_be_visible()
-        await page.locator(".trace > summary").click()
+        await page.locator(".trace > details > summary").click()
         await check_inert(watched)
         assert await count_shown(page, ".trace .row") == len(PAYLOADS)
         assert await count_shown(page, ".answer pre") == len(PAYLOADS)
@@ -185,7 +185,7 @@ async def test_titles_of_conversations_and_names_of_files_stay_text(browser: Bro
               for (const name of names) given.items.add(new File(["a,b\\n1,2\\n"], name));
               const field = document.querySelector("#files");
               field.files = given.files;
-              field.dispatchEvent(new Event("change"));
+              field.dispatchEvent(new Event("change", { bubbles: true }));
             }""",
             [f"{payload}.csv" for payload in PAYLOADS],
         )

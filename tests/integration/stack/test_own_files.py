@@ -9,11 +9,12 @@ import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.uploads import Uploaded, upload_files
+from fathom.cli.uploads.sending import Uploaded, upload_files
 from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.core import errors
 from fathom.services.local import Endpoints
+from tests.support.files import plants
 from tests.support.files.newcomer import QUESTIONS, Asked, write_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -75,6 +76,22 @@ async def test_a_question_is_answered_from_the_folder_with_its_place(
     markdown, sources = await ask(stack, uploaded, asked.question)
     assert asked.answer in markdown
     assert any(asked.source in source and asked.column in source for source in sources), sources
+
+
+@pytest.mark.parametrize("asked", plants.QUESTIONS, ids=lambda asked: asked.question)
+async def test_values_of_office_tables_are_answered_with_their_cells(
+    stack: Stack, uploads: dict[str, tuple[Uploaded, list[str]]], tmp_path: Path, asked: Asked
+) -> None:
+    if "plants" not in uploads:
+        reports: list[str] = []
+        folder = plants.write_folder(tmp_path)
+        uploads["plants"] = await asyncio.to_thread(upload_files, stack[0].gateway, [folder], reports.append), reports
+    uploaded, reports = uploads["plants"]
+    markdown, sources = await ask(stack, uploaded, asked.question)
+    assert asked.answer in markdown
+    assert asked.source in "\n".join([markdown, *sources])
+    assert any(line.startswith("plants.xlsx is read as") and "by Plant and year" in line for line in reports)
+    assert any("=E5-C5 in column 6 has no stored value" in line for line in reports)
 
 
 async def test_a_run_names_corpora_that_are_there(stack: Stack) -> None:

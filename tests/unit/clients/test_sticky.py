@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.clients.sticky import DOWN_S, StickyTransport, affinity, one
+from fathom.clients.sticky import DOWN_S, StickyTransport, affinity
 from fathom.core.call import Call
 from fathom.core.errors import DependencyFailed, NotFound, SessionLost
 from fathom.transport.rpc.contract import Method, contract
@@ -29,13 +29,10 @@ class Fake:
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
         raise AssertionError("streams only")
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
-        async for _ in requests:
-            if self.ill:
-                raise DependencyFailed(self.name, "is ill")
-            yield pb.GenerateResponse(delta=pb.GenerateDelta(text=self.name))
+    async def stream(self, method: Method, request: Message, call: Call) -> AsyncGenerator[Message, None]:
+        if self.ill:
+            raise DependencyFailed(self.name, "is ill")
+        yield pb.GenerateResponse(delta=pb.GenerateDelta(text=self.name))
 
     async def close(self) -> None:
         self.closed = True
@@ -50,7 +47,7 @@ class Replicas:
         self.sticky = StickyTransport(list(self.fakes.items()), lambda: self.now)
 
     async def ask(self, request: pb.GenerateRequest) -> str:
-        [answer] = [item async for item in self.sticky.stream(GENERATE, one(request), Call.new())]
+        [answer] = [item async for item in self.sticky.stream(GENERATE, request, Call.new())]
         assert isinstance(answer, pb.GenerateResponse)
         return answer.delta.text
 
@@ -138,16 +135,13 @@ class Pod:
         self.name, self.gone, self.sessions, self.asked = name, False, set[str](), 0
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
-        async with aclosing(self.stream(method, one(request), call)) as responses:
+        async with aclosing(self.stream(method, request, call)) as responses:
             return await anext(responses)
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
+    async def stream(self, method: Method, request: Message, call: Call) -> AsyncGenerator[Message, None]:
         self.asked += 1
         if self.gone:
             raise DependencyFailed("sandbox", "cannot be reached")
-        request = await anext(requests)
         if isinstance(request, sandbox.CreateSessionRequest):
             session = f"{self.name}/{request.request_id}"
             self.sessions.add(session)
@@ -177,7 +171,7 @@ class Sandboxes:
 
     async def execute(self, session: str) -> str:
         request = sandbox.ExecuteRequest(session_id=session)
-        [event] = [item async for item in self.client.stream(EXECUTE, one(request), Call.new())]
+        [event] = [item async for item in self.client.stream(EXECUTE, request, Call.new())]
         assert isinstance(event, sandbox.ExecuteResponse)
         return event.output.text
 

@@ -27,7 +27,16 @@ Door = tuple[httpx.AsyncClient, ReplayHouse]
 PAGE = find_page()
 SOURCES = sorted((*WEB.glob("*.html"), *(path for path in (WEB / "src").rglob("*") if path.is_file())))
 # Modules without a document.
-PURE = ("answer/markdown", "answer/tsv", "base/dictionary", "run/evidence", "run/marks", "run/run", "run/slots")
+PURE = (
+    "answer/markdown",
+    "answer/figures/series",
+    "answer/tables/tsv",
+    "base/dictionary",
+    "run/evidence",
+    "run/marks",
+    "run/run",
+    "run/slots",
+)
 STYLES = WEB / "src" / "styles" / "base.css"
 TAGS = {
     "p", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "hr",
@@ -236,7 +245,7 @@ def test_a_draft_is_read_until_it_is_taken_back(run_module: Runner) -> None:
 
 def test_copied_cells_stay_cells_and_texts(run_module: Runner) -> None:
     """A tab or a line end in a cell would be another cell, and a spreadsheet would compute what looks like a formula."""
-    program = "const { asTsv } = await load('answer/tsv'); print(asTsv(['a', 'b'], input, ['source: x']).split('\\n'));"
+    program = "const { asTsv } = await load('answer/tables/tsv'); print(asTsv(['a', 'b'], input, ['source: x']).split('\\n'));"
     rows = [["x\ty\r\nz", -1.5], ['=HYPERLINK("http://x")', None], ["-1", True]]
     assert run_module(program, rows) == [
         "a\tb", "x y z\t-1.5", "'=HYPERLINK(\"http://x\")\t", "'-1\ttrue", "", "source: x",
@@ -349,11 +358,33 @@ def test_files_write_no_html_and_name_nothing_outside(path: Any) -> None:
     assert len(text.splitlines()) < 300
 
 
-def test_the_page_is_light() -> None:
+def test_the_page_is_light_and_so_is_what_draws_figures() -> None:
+    """Packed as it travels; the library of figures is a file of its own, which is loaded with the first one."""
     files = [path for path in PAGE.rglob("*") if path.is_file()]
     assert files, f"{PAGE} has no page: `make dev` builds it"
-    packed = sum(len(gzip.compress(path.read_bytes())) for path in files)
-    assert packed < 250_000, f"{packed:,} bytes"
+    sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in files}
+    figures = sum(size for name, size in sizes.items() if name.startswith("plotly-"))
+    assert 100_000 < figures < 450_000, sizes
+    assert sum(sizes.values()) - figures < 250_000, sizes
+
+
+def test_values_behind_a_figure_are_rows_for_a_spreadsheet(run_module: Runner) -> None:
+    """One row per place on the axis, whatever the traces have there; shares have a row per name."""
+    program = (
+        "const { gridOf } = await load('answer/figures/series'); const { asCsv } = await load('answer/tables/tsv');"
+        "print([gridOf(input.lines, 'date'), gridOf(input.pie, 'name'), asCsv(['a', 'b,c'], [[1, '=1+1'], [null, 'x\"y']], ['source: z', ''])]);"
+    )
+    lines = [
+        {"name": "A", "x": ["2020-01-01", "2020-01-02"], "y": [1, 2]}, {"x": ["2020-01-02", "2020-01-03"], "y": [5, None]},
+    ]  # fmt: skip
+    pie = [{"type": "pie", "labels": ["a", "b"], "values": [3, 4]}]
+    grid, shares, text = run_module(program, {"lines": lines, "pie": pie})
+    assert grid == {
+        "header": ["date", "A", "series 2"],
+        "rows": [["2020-01-01", 1, None], ["2020-01-02", 2, 5], ["2020-01-03", None, None]],
+    }
+    assert shares["rows"] == [["a", 3], ["b", 4]]
+    assert text == '\ufeffa,"b,c"\r\n1,\'=1+1\r\n,"x""y"\r\n\r\nsource: z\r\n'
 
 
 def test_both_languages_have_every_word(run_module: Runner) -> None:

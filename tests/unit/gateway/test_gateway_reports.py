@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 import zipfile
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 from urllib.parse import unquote
 
 import docx
 import httpx
+import nbformat
+import openpyxl
+import pptx
+import pypdf
 import pytest
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.services.gateway.reports.naming import name_file
+from fathom.services.gateway.reports.pdf import is_drawable
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import HOSTILE
 
@@ -114,7 +124,140 @@ async def test_a_word_file_has_native_tables_pictures_and_chinese_fonts(door: Do
     assert 'w:eastAsia="Microsoft YaHei"' in styles
 
 
-@pytest.mark.parametrize("kind", ["md", "html", "docx"])
+async def test_pages_have_embedded_fonts_and_references_that_are_linked(door: Door) -> None:
+    client, url = await run_answer(door, ANSWER)
+    answer = await client.post(url, json={"format": "pdf", "language": "zh", "pictures": {"fig_1": PNG}})
+    assert answer.headers["content-type"] == "application/pdf"
+    book = pypdf.PdfReader(io.BytesIO(answer.content))
+    text = "\n".join(page.extract_text() for page in book.pages)
+    assert "Result 结果" in text
+    assert "BBB[1][2], as x[1] shows; see the method[3][4] and ." in " ".join(text.split())
+    assert "参考来源" in text
+    assert "memo.pdf" in text
+    assert "第 7 页" in text
+    assert book.metadata is not None
+    assert book.metadata.title == "AAA / BBB: 2015?"
+    # One row of the data, and the picture that the caller brought.
+    assert "2015-01-02 100 –" in text
+    assert sum(len(page.images) for page in book.pages) == 1
+    fonts = [font for page in book.pages for font in page["/Resources"]["/Font"].values()]
+    descriptors = [font.get_object()["/DescendantFonts"][0]["/FontDescriptor"] for font in fonts]
+    assert {name.partition("+")[2] for one in descriptors if (name := one["/FontName"])} >= {"LibertinusSerif-Regular"}
+    assert any("NotoSansCJK" in one["/FontName"] for one in descriptors)
+    assert all({"/FontFile2", "/FontFile3"} & set(one) for one in descriptors), "a font is not in the file"
+    # Each mark leads to its entry of the references, and one link leads out.
+    links = [note.get_object() for page in book.pages for note in page.get("/Annots", [])]
+    assert len([link for link in links if "/Dest" in link or link.get("/A", {}).get("/S") == "/GoTo"]) == 5
+    assert [link["/A"]["/URI"] for link in links if "/URI" in link.get("/A", {})] == ["https://example.com/a"]
+
+
+async def test_slides_have_titles_native_tables_and_references(door: Door) -> None:
+    client, url = await run_answer(door, ANSWER)
+    answer = await client.post(url, json={"format": "pptx", "language": "zh", "pictures": {"fig_1": PNG}})
+    show = pptx.Presentation(io.BytesIO(answer.content))
+    titles = [slide.shapes.title.text for slide in show.slides]
+    assert titles[0] == "AAA / BBB: 2015?"
+    assert titles[1] == "Result 结果"
+    assert titles[-1] == "参考来源"
+    texts = [text for slide in show.slides for text in list_texts(slide)]
+    assert "AAA rose more than BBB[1][2], as x[1] shows; see the method[3][4] and ." in texts
+    assert any(text.startswith("[4] Memo <b> – memo.pdf · 第 7 页") for text in texts)
+    tables = [shape.table for slide in show.slides for shape in slide.shapes if shape.has_table]
+    assert [cell.text for cell in tables[0].rows[1].cells] == ["return", "148.2 %"]
+    # Thirty rows are more than a slide holds, so that the table goes on, each time under its head.
+    assert [cell.text for cell in tables[2].rows[0].cells] == ["date", "AAA.close_adj (USD)", "BBB.close_adj (USD)"]
+    assert sum(len(table.rows) - 1 for table in tables[1:]) == 30
+    assert [shape.shape_type for slide in show.slides for shape in slide.shapes if hasattr(shape, "image")]
+    assert all(shape.top + shape.height <= show.slide_height for slide in show.slides for shape in slide.shapes)
+
+
+def list_texts(slide: Any) -> Iterator[str]:
+    for shape in slide.shapes:
+        if shape.has_text_frame:
+            yield from (paragraph.text for paragraph in shape.text_frame.paragraphs)
+
+
+async def test_a_workbook_has_whole_tables_with_unit_source_and_date(door: Door) -> None:
+    client, url = await run_answer(door, f"{ANSWER}\n=1+1 [2]")
+    answer = await client.get(url, params={"format": "xlsx"})
+    book = openpyxl.load_workbook(io.BytesIO(answer.content))
+    assert book.sheetnames == ["Answer", "Adjusted close of AAA and BBB", "Columns"]
+    data = book["Adjusted close of AAA and BBB"]
+    assert data.freeze_panes == "B2"
+    rows = list(data.values)
+    assert rows[0] == ("date", "AAA.close_adj (USD)", "BBB.close_adj (USD)")
+    assert rows[1] == (datetime(2015, 1, 2), 100, None)
+    assert len(rows) == 31
+    assert data["A2"].number_format == "yyyy-mm-dd"
+    assert {cell.data_type for row in book["Answer"].iter_rows() for cell in row} <= {"inlineStr", "s", "n"}, (
+        "a formula of a model"
+    )
+    columns = list(book["Columns"].values)
+    assert columns[2][:6] == (data.title, "AAA.close_adj", "USD", "synthetic 1.0", None, "2020-10-15")
+    assert columns[2][8] == "30 of 30 rows"
+
+
+async def test_a_notebook_has_the_cells_that_ran_and_reads_its_tables(door: Door) -> None:
+    client, url = await run_answer(door, ANSWER)
+    answer = await client.get(url, params={"format": "ipynb", "language": "zh"})
+    book = nbformat.reads(answer.text, as_version=4)
+    nbformat.validate(book)
+    about, tables, cell = book.cells
+    assert about.source.startswith("# AAA / BBB: 2015?")
+    assert 'sheet_1 = read_table("t0123456789abcdef01234567")' in tables.source
+    assert '"http://127.0.0.1"' in tables.source
+    compile(tables.source, "tables", "exec")
+    assert cell.source == door[1].planner.script.code
+    printed, drawn = cell.outputs
+    assert printed.text.startswith("AAA.close_adj   -0.387")
+    assert drawn.data["application/vnd.plotly.v1+json"]["data"][0]["type"] == "scatter"
+
+
+async def test_a_trace_has_what_the_run_did(door: Door) -> None:
+    client, url = await run_answer(door, ANSWER)
+    trace = json.loads((await client.get(url, params={"format": "json"})).content)
+    assert (trace["format"], trace["version"]) == ("fathom.trace", 1)
+    record = trace["run"]["trajectory"]
+    assert record["question"] == "AAA / BBB: 2015?"
+    assert [step["tool_results"][0]["tool"] for step in record["steps"]] == [
+        "search",
+        "fetch",
+        "data",
+        "python",
+        "python",
+    ]
+    assert record["answer"]["findings"][0]["text"] == "148.2 %"
+
+
+DEEP = "\n".join([*(f"{'> ' * depth}level {depth}" for depth in range(1, 40)), ""]) + "\n".join(
+    f"{'  ' * depth}- item {depth}" for depth in range(40)
+)
+
+
+@pytest.mark.parametrize("kind", ["pdf", "docx", "pptx"])
+async def test_an_answer_nested_beyond_reading_is_still_a_file(door: Door, kind: str) -> None:
+    client, url = await run_answer(door, f"{DEEP}\n\n{'**' * 300}x{'**' * 300} 😀 \x00 {{{{table:sheet_1}}}}")
+    assert (await client.get(url, params={"format": kind})).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["pdf", "pptx", "docx"])
+async def test_a_picture_that_is_none_costs_only_itself(door: Door, kind: str) -> None:
+    client, url = await run_answer(door, ANSWER)
+    broken = base64.b64encode(base64.b64decode(PNG)[:40]).decode()
+    answer = await client.post(url, json={"format": kind, "pictures": {"fig_1": broken}})
+    assert answer.status_code == 200
+
+
+def test_a_small_file_that_is_a_huge_picture_is_not_drawn() -> None:
+    small = base64.b64decode(PNG)
+    # 25 billion pixels, as the header says; the file stays as small as it is.
+    header = b"IHDR" + (50_000).to_bytes(4) + (500_000).to_bytes(4) + small[24:29]
+    huge = small[:12] + header + zlib.crc32(header).to_bytes(4) + small[33:]
+    assert is_drawable(small)
+    assert not is_drawable(huge)
+
+
+@pytest.mark.parametrize("kind", ["md", "html", "pdf", "docx", "pptx", "xlsx", "ipynb", "json"])
 async def test_a_hostile_answer_is_text_in_every_format(door: Door, kind: str) -> None:
     client, url = await run_answer(door, HOSTILE)
     answer = await client.get(url, params={"format": kind})
@@ -127,7 +270,7 @@ async def test_a_hostile_answer_is_text_in_every_format(door: Door, kind: str) -
 
 async def test_what_cannot_be_exported_is_named(door: Door) -> None:
     client, url = await run_answer(door, ANSWER)
-    for params, field in (({"format": "pdf"}, "format"), ({"language": "fr"}, "language")):
+    for params, field in (({"format": "rtf"}, "format"), ({"language": "fr"}, "language")):
         assert (await client.get(url, params=params)).json()["field"] == field
     for picture in ("&&&", base64.b64encode(b"<svg onload=alert(1)>").decode()):
         refused = await client.post(url, json={"pictures": {"fig_1": picture}})

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import FathomError, InvalidField, Overloaded
@@ -371,6 +372,31 @@ async def test_bad_pages_are_problems(door: Door, params: dict[str, Any], field:
 async def test_a_table_over_the_limit_is_refused(open_with: Opened) -> None:
     async with open_with(max_table_bytes=1_000) as (client, _):
         assert (await client.get(f"/v1/tables/{SHEET_ID}")).status_code == 413
+
+
+async def test_what_columns_mean_is_proposed_and_sent_back_as_it_was_edited(open_with: Opened) -> None:
+    async with open_with(upload_lifetime_s=60) as (client, house):
+        path = f"/v1/tables/{SHEET_ID}/meaning"
+        proposed = (await client.get(path)).json()
+        assert (proposed["adds"], [one["role"] for one in proposed["columns"]]) == (True, ["date", "value"])
+        columns = [proposed["columns"][0], {**proposed["columns"][1], "names": ["A"], "aggregation": "sum"}]
+        answer = await client.put(path, json={"columns": columns})
+        assert answer.json()["sheet"]["id"] == SHEET_ID
+        said = house.datafetch.meanings[0].columns[1]
+        assert (list(said.names), said.aggregation, house.datafetch.lifetimes) == (["A"], data.AGGREGATION_SUM, [60])
+
+
+@pytest.mark.parametrize(
+    ("column", "field"),
+    [({"role": "value"}, "columns"), ({"column": "a", "role": "total"}, "columns"),
+     ({"column": "a", "role": "value", "aggregation": "max"}, "columns"), (None, "columns")],
+)  # fmt: skip
+async def test_a_meaning_without_a_column_or_a_known_role_is_a_problem(
+    door: Door, column: dict[str, Any] | None, field: str
+) -> None:
+    answer = await door[0].put(f"/v1/tables/{SHEET_ID}/meaning", json={"columns": [column] if column else []})
+    assert answer.status_code == 400
+    assert answer.json()["field"].startswith(field)
 
 
 @pytest.mark.parametrize(("kind", "starts"), [("csv", b"\xef\xbb\xbfdate,"), ("xlsx", b"PK")])

@@ -23,9 +23,9 @@ def checked_item(path: str, name: str, item: Item, graders: Mapping[str, Grader]
     if grader is None:
         known = ", ".join([*graders, *others])
         raise InvalidField(f"{path}.grader", f"no grader {name[:MAX_NAME_CHARS]!r}; known: {known}")
-    if grader.references and not any(reference.strip() for reference in item.references):
+    if grader.references and not any(map(str.strip, item.references)):
         raise InvalidField(f"{path}.references", f"grader {name!r} needs at least one")
-    if grader.numeric and not any(numbers(reference) for reference in item.references):
+    if grader.numeric and not any(map(numbers, item.references)):
         raise InvalidField(f"{path}.references", f"grader {name!r} needs a number")
     if grader.tools and not item.expected_tools:
         raise InvalidField(f"{path}.expected_tools", f"grader {name!r} needs at least one")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
+from itertools import starmap
 
 from fathom.domain.grading.graders import Item, Score
 from fathom.domain.grading.verifier import decode_score, encode_item, grade_item
@@ -42,7 +43,7 @@ class Verifier:
         found: list[Score | str] = []
         whole, clock = False, asyncio.get_running_loop().time
         try:
-            process.stdin.write(b"".join(encode_item(name, item) for name, item in chunk))
+            process.stdin.write(b"".join(starmap(encode_item, chunk)))
             async with asyncio.timeout(self._timeout_s) as limit:
                 for _ in chunk:
                     line = await process.stdout.readline()

@@ -42,6 +42,8 @@ LITERALS = (0, 1, 2, 3, 4, 5, 6, 10, 12, 50, 100, 200, 1000)
 MOST_STEPS = 12
 # What words mean that no name has, where the user has given a single table: its columns.
 WHOLE_TABLE = "own"
+# Ids of the columns of an own table that measure the same of several things.
+OWN_GROUP = "own_"
 NO_SERIES, EURO, SPAN, CLOSE, BEGIN, END = "none", "EUR", "SPAN", ")", "<bos>", "<eos>"
 OPEN_SERIES = "series("
 # The order is that of the rows of the network's weights.

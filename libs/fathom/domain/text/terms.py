@@ -11,6 +11,10 @@ from fathom.domain.text.scripts import HAN, HAN_CHARACTER
 TOKEN = re.compile(rf"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[{HAN}]+")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
 YEAR = re.compile(r"(?:19|20)\d\d")
+# A row of a table as the readers of files and Markdown write it: cells between bars.
+ROW = re.compile(r"\|?[^|\n]*[^|\s][^|\n]*(?:\|[^|\n]*)+")
+NUMBER = re.compile(r"\d")
+RULE = re.compile(r"[\s|:-]+")
 ENGLISH_STOPS = frozenset(
     """a about an and any are as at be been between by can could did do does explain find for from give had has have how
     i in into is it its latest let like many mean me more most much my news no not of on or our over please recent say
@@ -48,6 +52,26 @@ def list_sentences(text: str) -> list[str]:
     return [part for part in parts if len(part) >= 8 and not part.startswith(("#", "|", "-", "*", "```"))]
 
 
+def list_rows(text: str) -> list[tuple[str, str]]:
+    """Return the rows of the tables of a text, each with the row that names its columns, "" where none does."""
+    found: list[tuple[str, str]] = []
+    head: str | None = None
+    for line in map(str.strip, text.splitlines()):
+        row = line.strip("| ")
+        if "|" in line and RULE.fullmatch(line):
+            # Markdown parts the names of columns from the rows.
+            continue
+        if not ROW.fullmatch(line):
+            head = None
+        elif head is None:
+            # A table of names and values has no names above it: there the first row says something, too.
+            head = "" if NUMBER.search(YEAR.sub("", row)) else row
+            found.append(("", row))
+        else:
+            found.append((head, row))
+    return found
+
+
 def is_about(passage: str, text: str, question: str) -> bool:
     """Return whether a text has all years of a question, and a passage of it at least a third of its terms."""
     wanted = set(list_words(question))
@@ -62,14 +86,24 @@ def is_small_talk(question: str) -> bool:
 
 
 def quote_best(text: str, title: str, question: str, limit: int = 900) -> str:
-    """Return the sentence that shares most terms with a question, with what follows it directly; "" for none."""
-    wanted, parts = set(list_words(question)), list_sentences(text)
-    scores = [len(wanted & set(list_words(part))) for part in parts]
+    """Return the sentence that shares most terms with a question, with what follows it directly; "" for none.
+
+    Of a table it is a row behind the first one, as two quotations.
+    """
+    wanted, rows = set(list_words(question)), list_rows(text)
+    prose = [part for part in list_sentences(text) if not ROW.fullmatch(part)]
+    parts = [*prose, *(row for _, row in rows)]
+    # The names of the columns belong to what a row says.
+    scores = [len(wanted & set(list_words(part))) for part in (*prose, *(f"{head} {row}" for head, row in rows))]
     # A text about the very thing names it in its title and need not repeat it in its sentences.
     if not parts or (max(scores) == 0 and not wanted & set(list_words(title))):
         return ""
-    best = max(range(len(parts)), key=lambda index: (scores[index], -index))
+    # A row shares the names of its columns with all others: of equal ones that with most terms of its own counts.
+    own = [len(wanted & set(list_words(part))) for part in parts]
+    best = max(range(len(parts)), key=lambda index: (scores[index], own[index], -index))
     quoted = parts[best]
+    if best >= len(prose):
+        return re.sub(r"\s+", " ", "” … “".join(filter(None, rows[best - len(prose)])))
     for following in parts[best + 1 :]:
         # What follows often limits what is said; only words that stand together in the text are joined.
         joined = f"{quoted}{'' if is_chinese(quoted) else ' '}{following}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.message import Message
 
-from fathom.core.call import TENANT_HEADER, Call, calling
-from fathom.core.deadline import TimeLimit, time_limit
+from fathom.core.call import TENANT_HEADER, Call, CurrentCall
+from fathom.core.deadline import TimeLimit
 from fathom.core.errors import Internal, NotImplementedYet, NotReady, PermissionDenied, Unauthenticated
 from fathom.core.telemetry import Telemetry
 from fathom.transport.rpc.access import Gate, access_of
@@ -89,7 +90,7 @@ class Dispatcher:
                 while True:
                     try:
                         # The limit and the current call hold while the handler runs, not while the consumer does.
-                        with calling(call):
+                        with CurrentCall(call):
                             async with limit_time(exchange):
                                 response = await anext(responses)
                     except StopAsyncIteration:
@@ -99,7 +100,7 @@ class Dispatcher:
     async def _respond(self, exchange: Exchange) -> Message:
         method, call = exchange.method, exchange.call
         implementation = self._find_implementation(method)
-        with calling(call):
+        with CurrentCall(call):
             # A timeout of the handler's own, e.g. of a socket, passes: ``Errors`` reports it.
             async with limit_time(exchange):
                 return check_type(await implementation(exchange.request, call), method)
@@ -121,7 +122,8 @@ class Dispatcher:
 def limit_time(exchange: Exchange) -> TimeLimit:
     """Return the time limit of a call's handler: its caller's deadline."""
     service, name = exchange.method.service, exchange.method.name
-    return time_limit(exchange.call.remaining_s(), service, f"{service}.{name} was stopped at its deadline")
+    limit = asyncio.timeout(exchange.call.remaining_s())
+    return TimeLimit(limit, service, f"{service}.{name} was stopped at its deadline")
 
 
 def check_type(response: Any, method: Method) -> Message:

@@ -25,11 +25,11 @@ class TenantStore:
         self._store = store
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
-        return self._strip_folder(await self._store.put(self._bind_key(key), data, content_type))
+        return replace(await self._store.put(self._bind_key(key), data, content_type), key=key)
 
     async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         try:
-            return self._strip_folder(await self._store.create(self._bind_key(key), data, content_type))
+            return replace(await self._store.create(self._bind_key(key), data, content_type), key=key)
         except Conflict:
             # The message would name the folder that the tenant is not to know of.
             raise make_conflict(key) from None
@@ -43,7 +43,7 @@ class TenantStore:
 
     async def head(self, key: str) -> StoredObject | None:
         found = await self._store.head(self._bind_key(key))
-        return None if found is None else self._strip_folder(found)
+        return None if found is None else replace(found, key=key)
 
     async def list(self, prefix: str) -> list[StoredObject]:
         found = await self._store.list(self._bind_key(prefix))

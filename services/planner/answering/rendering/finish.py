@@ -18,7 +18,7 @@ from fathom.services.planner.answering.rendering.citations import resolve_citati
 from fathom.services.planner.answering.rendering.coder import PolicyJudge
 from fathom.services.planner.answering.rendering.figures import DrawnFigure, Figures
 from fathom.services.planner.answering.rendering.material import list_material
-from fathom.services.planner.answering.rendering.missing import append_missing
+from fathom.services.planner.answering.rendering.missing import append_missing, drop_nameless
 from fathom.services.planner.answering.rendering.report import find_missing_sections, is_report
 from fathom.services.planner.answering.rendering.skeleton import Skeleton, place_omissions
 from fathom.services.planner.answering.verification.causes import label_answer
@@ -117,7 +117,8 @@ class CheckedEnding:
         if is_report(markdown, episode) and not episode.task.is_rollout:
             markdown = Skeleton(markdown, episode.task.question, episode.material).complete()
             cited = resolve_citations(markdown, {item.number for item in material}).cited
-        markdown = append_missing(markdown.strip(), drop_misreadings(episode.material, episode), episode.task.question)
+        found_material = drop_nameless(drop_misreadings(episode.material, episode), episode, cited)
+        markdown = append_missing(markdown.strip(), found_material, episode.task.question)
         extended = extend_material(material, episode)
         found = [
             *await self._check(markdown, episode, extended),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fathom.domain.text.language import language_of
+from fathom.domain.tool_results import make_step
+from fathom.services.planner.answering.calculation import DATA
 from fathom.services.planner.answering.parsing import Citation, parse
 from fathom.services.planner.answering.rendering.report import append_note
-from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.model.episode import Episode, Material, MaterialKind
 from fathom.services.planner.proto.episode import missing_to_proto
 from fathom.services.planner.tools.data.sheets import describe_missing
 
 # More would turn the note into a list that is longer than the answer.
 MAX_ITEMS = 8
+# Reasons for which words are no series of the tables, in contrast to a series without values.
+NAMELESS = frozenset({"UNKNOWN_ENTITY", "UNKNOWN_INDICATOR", "NO_MATCH"})
 REASONS = {
     "UNKNOWN_ENTITY": ("unknown here", "未收录"),
     "UNKNOWN_INDICATOR": ("no such indicator here", "没有这个指标"),
@@ -46,6 +50,27 @@ def append_missing(markdown: str, material: Sequence[Material], question: str) -
         shown.append(f"另有 {len(lines) - MAX_ITEMS} 项" if chinese else f"and {len(lines) - MAX_ITEMS} more")
     head, comma, stop = ("**缺失：**", "；", "。") if chinese else ("**Missing:** ", "; ", ".")
     return append_note(markdown, f"{head}{comma.join(shown)}{stop}")
+
+
+def drop_nameless(material: Sequence[Material], episode: Episode, cited: Collection[int]) -> list[Material]:
+    """Return material without words that no series bears, where the answer cites the user's own documents alone.
+
+    A question is tried as one about series; that there is none is no gap in what the documents say of it.
+    """
+    kinds = {item.kind for item in episode.material if item.number in cited}
+    if not episode.task.corpora or kinds != {MaterialKind.PASSAGE}:
+        return list(material)
+    results = [result for step in episode.steps for result in step.results]
+    # A query that names its series asks for them.
+    tried = [one for one in results if "question" in make_step(one.call, one.content).arguments]
+    numbers = {item.number for one in tried if one.call.name == DATA for item in one.material}
+    return [
+        item
+        for item in material
+        if item.kind is not MaterialKind.MISSING
+        or item.number not in numbers
+        or read_facts(item)["reason"] not in NAMELESS
+    ]
 
 
 def read_facts(item: Material) -> dict[str, object]:
@@ -81,6 +106,8 @@ def describe(item: Material, chinese: bool) -> str:
     said = read_facts(item)
     what = " ".join(str(said[name]) for name in ("subject", "aspect", "period") if said[name]) or "?"
     reason = REASONS.get(str(said["reason"]), ("not available", "无法取得"))[chinese]
+    # That nothing matches is no reason: the source says what it lacks, by the name that a reader knows.
+    reason = str(said["detail"] or reason) if said["reason"] == "NO_MATCH" else reason
     nearest = said["nearest"]
     near = f"（{'相近' if chinese else 'nearest'}：" if chinese else " (nearest: "
     more = (

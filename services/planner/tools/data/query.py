@@ -13,6 +13,7 @@ from prometheus_client import Histogram
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
+from fathom.domain.programs.resolved import ProgramSeries, ResolvedProgram
 from fathom.services.planner.tools.data.sheets import make_sheets_reply
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tool import NumberedReply, make_schema
@@ -139,6 +140,7 @@ class Data:
             check_question(arguments)
             request.question = arguments["question"]
         head: dict[str, Any] = {}
+        resolved = ResolvedProgram()
         try:
             if is_typed:
                 response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
@@ -152,7 +154,8 @@ class Data:
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
                 if program is not None:
-                    head["program"] = describe_program(program, self.session.sheets)
+                    resolved = resolve_program(program, self.session.sheets)
+                    head["program"] = resolved.to_json()
                 if self.read_asked is not None:
                     head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
         except InvalidField as error:
@@ -160,7 +163,7 @@ class Data:
         if is_typed and "question" in arguments:
             head["note"] = "the typed query was run; the question was not read"
         # The words of an own column are unknown to the bundled data, which is nothing that a reader misses.
-        missing = [one for one in response.missing if not names_own_column(one.subject, head.get("program", {}))]
+        missing = [one for one in response.missing if not names_own_column(one.subject, resolved)]
         return lambda first: make_sheets_reply(self.session, response.sheets, missing, first, self.digests, **head)
 
     async def _read_program(self, question: str, written: str) -> pb.Program | None:
@@ -232,48 +235,48 @@ def is_upload(sheet: pb.Sheet) -> bool:
     return any(column.vendor == UPLOAD for column in sheet.columns)
 
 
-def describe_program(program: pb.Program, sheets: Mapping[str, pb.Sheet]) -> dict[str, Any]:
-    """Return a program as JSON: its steps as Python over finance.steps, their series, and what is missing.
+def resolve_program(program: pb.Program, sheets: Mapping[str, pb.Sheet]) -> ResolvedProgram:
+    """Return a program as the head of a reply has it.
 
     ``sheets`` are those of the session by variable; a series of the user's own table has its variable, its column and
     the column of its dates.
     """
     variables = {sheet.id: variable for variable, sheet in sheets.items()}
-    return {
-        "kind": program.kind,
-        "steps": list(program.steps),
-        "labels": [[one.english, one.chinese] for one in program.labels],
-        "series": [describe_series(one, variables, sheets) for one in program.series],
-        "assumptions": [{"words": one.words, "columns": list(one.columns)} for one in program.assumptions],
-        "missing": [{"words": one.words, "reason": one.reason, "detail": one.detail} for one in program.missing],
-        "unused": [{"words": one.words, "reason": one.reason} for one in program.unused],
-        "confidence": round(program.confidence, 3),
-        "link_confidence": round(program.link_confidence, 3),
-        "words": list(program.words),
-    }
+    return ResolvedProgram(
+        program.kind,
+        tuple(program.steps),
+        tuple((one.english, one.chinese) for one in program.labels),
+        tuple(place_series(one, variables, sheets) for one in program.series),
+        tuple({"words": one.words, "columns": list(one.columns)} for one in program.assumptions),
+        tuple({"words": one.words, "reason": one.reason, "detail": one.detail} for one in program.missing),
+        tuple({"words": one.words, "reason": one.reason} for one in program.unused),
+        round(program.confidence, 3),
+        round(program.link_confidence, 3),
+        tuple(program.words),
+    )
 
 
-def names_own_column(subject: str, program: Mapping[str, Any]) -> bool:
+def names_own_column(subject: str, program: ResolvedProgram) -> bool:
     """Return whether words that no bundled name says name a column of the user's own table in a program."""
-    words = [one["words"] for one in program.get("series", ()) if "column" in one]
-    words += [one["words"] for one in program.get("assumptions", ())]
+    words = [one.words for one in program.series if one.column]
+    words += [str(one["words"]) for one in program.assumptions]
     # Words are cut differently by both readers.
     return any(subject in text or text in subject for text in words if text)
 
 
-def describe_series(
+def place_series(
     series: pb.ProgramSeries, variables: Mapping[str, str], sheets: Mapping[str, pb.Sheet]
-) -> dict[str, str]:
-    """Return a series of a program as JSON."""
+) -> ProgramSeries:
+    """Return a series of a program, one of the user's own table with its place there."""
     if not series.sheet_id:
-        fields = ("name", "entity", "indicator", "words")
-        return {field: getattr(series, field) for field in fields}
+        return ProgramSeries(series.name, series.words, series.entity, series.indicator)
     variable = variables[series.sheet_id]
-    dates = [one.name for one in sheets[variable].columns if one.type.startswith(DATES)]
-    return {
-        "name": series.name, "words": series.words,
-        "variable": variable, "column": series.column, "dates": dates[0] if dates else "",
-    }  # fmt: skip
+    columns = sheets[variable].columns
+    dates = [one.name for one in columns if one.type.startswith(DATES)]
+    # Where it stands in the user's file.
+    cells = next((one.source for one in columns if one.name == series.column), "")
+    own = {"variable": variable, "column": series.column, "dates": dates[0] if dates else "", "cells": cells}
+    return ProgramSeries(series.name, series.words, **own)
 
 
 def describe_query(query: pb.TypedQuery) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from fathom.services.policy.backends.transformers.backend import TransformersBac
 from fathom.services.policy.config import ReadingModel
 from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.conversation import read_conversation
-from fathom.services.policy.reference.programs import Written
+from fathom.services.policy.reference.reading import Written
 
 DATA = "data"
 # Of what is asked in a run: each round needs the program of its first one.
@@ -96,25 +96,25 @@ class ReadingBackend:
 
     async def _write(self, question: str) -> Written:
         """Return the program of a question; one without text where the model writes none that can be used."""
-        nothing = Written("", 0.0, self._config.confidence, self._config.certain)
         try:
             asked = make_request(question, self._config.program_tokens)
         except InvalidField:
-            return nothing
+            return Written()
         completion = None
         async with aclosing(self._network.generate(asked)) as items:
             async for item in items:
                 completion = item if isinstance(item, Completion) else completion
         if completion is None or completion.finish_reason is FinishReason.LENGTH:
-            return nothing
+            return Written()
         text = completion.text.strip()
         try:
             await asyncio.to_thread(lambda: check_program(read_program(text), question))
         except InvalidField:
             # Such as a step that refers to itself, which the grammar does not know.
-            return nothing
+            return Written()
         chances = completion.log_probs
-        return replace(nothing, text=text, confidence=math.exp(sum(chances) / len(chances)) if chances else 0.0)
+        confidence = math.exp(sum(chances) / len(chances)) if chances else 0.0
+        return Written(text, confidence >= self._config.confidence, confidence >= self._config.certain)
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
         """Raise ``InvalidField("model")``, because the ids of its episodes are those of rules."""

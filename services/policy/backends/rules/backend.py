@@ -20,7 +20,7 @@ from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.answer import state_open
 from fathom.services.policy.reference.conversation import read_conversation
 from fathom.services.policy.reference.policy import next_call
-from fathom.services.policy.reference.programs import Written
+from fathom.services.policy.reference.reading import Written
 from fathom.services.policy.reference.stages import answer_stage
 
 # About a line: pieces must be small enough to show that answers stream, and few enough not to cost time.

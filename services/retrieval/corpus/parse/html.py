@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from fathom.core.errors import MissingExtra
@@ -14,6 +15,9 @@ from fathom.services.retrieval.corpus.parse.records import parse_time
 
 # <meta charset="gbk">, and the older form with http-equiv and content.
 CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w-]{2,20})""", re.IGNORECASE)
+CELL = " | "
+# Longer cells are paragraphs of a page that is laid out as a table.
+CELL_CHARS = 300
 FRAME = re.compile(r"<(html|body)[\s>]", re.IGNORECASE)
 
 
@@ -61,17 +65,45 @@ def extract(library: Any, page: str, source: str) -> Any:
     """Extract the page; raise ``Unreadable`` when the library finds nothing or fails."""
     # A fragment is a page without its frame, which the library does not read.
     page = page if FRAME.search(page) else f"<html><body>{page}</body></html>"
+    tree = library.load_html(page)
+    if tree is None:
+        raise Unreadable("holds no readable text")
+    join_cells(tree)
     # The library also looks for a date in the address.
     url = source if source.startswith(("http://", "https://")) else None
     try:
         found = library.bare_extraction(
-            page, url=url, include_comments=False, include_tables=True, with_metadata=True, favor_recall=True
+            tree, url=url, include_comments=False, include_tables=True, with_metadata=True, favor_recall=True
         )
     except (ValueError, TypeError, AttributeError, RecursionError, AssertionError) as error:
         raise Unreadable(f"cannot be read: {type(error).__name__}") from error
     if found is None:
         raise Unreadable("holds no readable text")
     return found
+
+
+def join_cells(tree: Any) -> None:
+    """Write each row of a table of short cells on one line, "name | value".
+
+    On a short page the library takes the text without its tables' form, and values would lose their rows.
+    """
+    for table in [*tree.iter("table")]:
+        rows = [[clean(cell) for cell in row if cell.tag in ("td", "th")] for row in table.iter("tr")]
+        # Pages are laid out with tables, too: those hold other tables, or texts.
+        is_layout = any(inner is not table for inner in table.iter("table"))
+        if is_layout or max(map(len, rows), default=0) < 2 or max(map(len, chain(*rows))) > CELL_CHARS:
+            continue
+        for child in [*table]:
+            table.remove(child)
+        table.tag, table.text = "div", None
+        for row in rows:
+            line = table.makeelement("p")
+            line.text = CELL.join(row).strip(" |")
+            table.append(line)
+
+
+def clean(cell: Any) -> str:
+    return " ".join(str(cell.text_content()).split())
 
 
 def parse_day(text: str | None) -> Any:

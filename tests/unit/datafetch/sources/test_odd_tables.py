@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 
 from fathom.core.errors import CorruptData, PayloadTooLarge
 from fathom.domain.text.encodings import decode_text
+from fathom.services.datafetch.sources.files.addresses import name_column
+from fathom.services.datafetch.sources.sheet import import_table
 from fathom.services.datafetch.sources.upload import UploadLimits, read_upload
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def csv(text: str, encoding: str = "utf-8") -> Any:
@@ -142,6 +146,15 @@ def test_a_formula_without_a_stored_value_is_reported_by_cell() -> None:
     assert [(issue.row, "=A2*2" in issue.reason, "column 2" in issue.reason) for issue in found.issues] == [
         (2, True, True)
     ]
+
+
+def test_a_column_says_in_which_cells_of_the_file_it_stands() -> None:
+    rows = [["Sales"], [], ["Date", "Units"], [date(2025, 1, 31), 5], [date(2025, 2, 28), 7]]
+    sheet, _ = import_table(write_book(rows), XLSX, "sales.xlsx")
+    assert sheet.columns[1].source == "sales.xlsx B4:B5"
+    sheet, _ = import_table(b"a;b\n1;2\n", "text/csv", "t.csv")
+    assert [column.source for column in sheet.columns] == ["t.csv A2:A2", "t.csv B2:B2"]
+    assert [name_column(place) for place in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
 
 
 def test_further_sheets_are_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -241,6 +241,24 @@ async def test_omitted_missing_items_are_named_in_the_readers_language() -> None
     # A subject comes from a question or a source: as Markdown it could end the line and begin a heading.
     hostile = Material(9, MaterialKind.MISSING, {"subject": "<b>*x*\n\n# y", "reason": "NO_MATCH"})
     assert "\\<b\\>\\*x\\* \\# y" in append_missing("", [hostile], "x")
+
+
+def test_where_nothing_matches_the_source_says_what_it_lacks() -> None:
+    lacks = {"subject": "Microsoft", "reason": "NO_MATCH", "detail": "no source keeps free cash flow"}
+    said = append_missing("Nothing.", [Material(2, MaterialKind.MISSING, lacks)], "How large was it?")
+    assert said.endswith("**Missing:** Microsoft – no source keeps free cash flow [2].")
+
+
+async def test_words_that_no_series_bears_are_no_gap_beside_the_users_own_documents() -> None:
+    known = episode(material=[missing(), passage()])
+    (result,) = known.steps[0].results
+    asked = replace(result, call=ToolCall("c0", "data", json.dumps({"question": "What did the bank do?"})))
+    named = replace(result, call=ToolCall("c0", "data", json.dumps({"entities": ["Tencent"]})))
+    for corpora, tried, is_named in ((("docs_1",), asked, False), (("docs_1",), named, True), ((), asked, True)):
+        made = Episode(replace(known.task, corpora=corpora), ())
+        made.append(replace(known.steps[0], results=(tried,)))
+        answer = await final("The bank raised its rate to 4 per cent [4].", known=made)
+        assert ("Tencent" in answer.markdown) is is_named
 
 
 async def test_of_a_table_that_is_lost_nothing_is_said() -> None:

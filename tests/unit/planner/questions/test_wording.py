@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.domain.programs.language import SIGNATURES, SPECIAL
-from fathom.services.planner.model.programs import Call, Program, parse_steps
+from fathom.domain.programs.language import SIGNATURES, SPECIAL, Call
+from fathom.services.planner.model.programs import Program, parse_steps
 from fathom.services.planner.questions.periods import Shift, shift_period
 from fathom.services.planner.questions.wording import GENITIVE, load_phrases, write_question
 

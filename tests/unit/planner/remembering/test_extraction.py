@@ -15,7 +15,7 @@ from fathom.services.planner.classification.examples import hash_examples
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.remembering import extraction
+from fathom.services.planner.remembering import asking
 from fathom.services.planner.remembering.extraction import Extracted, Extractor, Learnt, split_sentences
 from fathom.services.planner.remembering.slots import read_value
 
@@ -144,8 +144,8 @@ def play(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]) -> list[str]:
     async def find(*_: Any) -> str:
         return "model"
 
-    monkeypatch.setattr(extraction, "complete", complete)
-    monkeypatch.setattr(extraction, "find_language_model", find)
+    monkeypatch.setattr(asking, "complete", complete)
+    monkeypatch.setattr(asking, "find_language_model", find)
     return asked
 
 

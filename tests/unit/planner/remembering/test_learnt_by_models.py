@@ -116,14 +116,15 @@ async def test_what_a_message_takes_back_is_deleted_if_it_was_learnt_before_and_
         make_fact("missing"),
         make_fact("edited", origin=pb.FACT_ORIGIN_STATED),
         make_fact("euros", kind=pb.FACT_KIND_CURRENCY),
+        make_fact("switch", kind=pb.FACT_KIND_MEMORY),
         make_fact("own", run_id="run_1"),
     ]
     memory, extractor = FullMemory(held), ForgettingExtractor()
     parts: Any = (SimpleNamespace(memory=memory), extractor)
     learner = Learner(house.bus, parts[0], house.record, parts[1], house.telemetry.log)
     await learner.learn(Lesson("run_1"), await house.record.get_header("run_1"))
-    assert extractor.known == ["sold", "missing"]
-    assert memory.gone == ["sold", "missing"]
+    assert extractor.known == ["sold", "missing", "euros"]
+    assert memory.gone == ["sold", "missing", "euros"]
     assert [fact.text for fact in memory.put.values()] == ["I sold them."]
 
 

@@ -11,7 +11,7 @@ import pytest
 from fathom.services.planner.model.memory import Statement, View
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.remembering import typed_views
+from fathom.services.planner.remembering import asking
 from fathom.services.planner.remembering.contradictions import find_contradictions, write_notes
 from fathom.services.planner.remembering.typed_views import ViewTypist, restore_tolerance
 
@@ -48,8 +48,8 @@ async def type_views(
     async def find(*_: Any) -> str:
         return "model"
 
-    monkeypatch.setattr(typed_views, "complete", complete)
-    monkeypatch.setattr(typed_views, "find_language_model", find)
+    monkeypatch.setattr(asking, "complete", complete)
+    monkeypatch.setattr(asking, "find_language_model", find)
     clients: Any = None
     found = await ViewTypist(clients, NameReader(), "prompt").read([Statement(text, "2022-12-30")], "", known, "m")
     assert found is not None
@@ -165,7 +165,7 @@ async def test_without_a_language_model_or_in_another_form_the_answer_is_none(mo
     async def find_none(*_: Any) -> str:
         return ""
 
-    monkeypatch.setattr(typed_views, "find_language_model", find_none)
+    monkeypatch.setattr(asking, "find_language_model", find_none)
     assert await typist.read([Statement("It rose.")], "", (), "rules") is None
 
     async def find(*_: Any) -> str:
@@ -174,8 +174,8 @@ async def test_without_a_language_model_or_in_another_form_the_answer_is_none(mo
     async def complete(*_: Any) -> str:
         return "I think that it rose."
 
-    monkeypatch.setattr(typed_views, "find_language_model", find)
-    monkeypatch.setattr(typed_views, "complete", complete)
+    monkeypatch.setattr(asking, "find_language_model", find)
+    monkeypatch.setattr(asking, "complete", complete)
     assert await typist.read([Statement("It rose.")], "", (), "m") is None
 
 

@@ -6,7 +6,7 @@ import json
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import Asked, ask
-from fathom.services.policy.reference.stages import answer, answer_stage, choose_branches, plan, supplement
+from fathom.services.policy.reference.stages import answer, answer_stage, plan, supplement
 
 TREE = """# company: Company
 - Profitability
@@ -30,22 +30,10 @@ TREE = """# company: Company
     - largest shareholders [data]"""
 
 
-def test_the_branches_that_are_named_like_the_question_come_first() -> None:
-    assert choose_branches(TREE, "How fast does Apple grow, and its growth?")[0] == [
-        "net profit growth",
-        "revenue growth",
-    ]
-    assert choose_branches(TREE, "How profitable is Apple?")[0] == [
-        "gross margin",
-        "net margin",
-        "operating margin by segment",
-    ]
-
-
 def test_a_question_about_a_whole_topic_takes_the_indicators_of_several_branches() -> None:
     queries = json.loads(plan(Asked("plan", {"question": "How profitable is Apple?", "framework": TREE})))
     assert len({name for query in queries for name in query.get("indicators", ())}) >= 6
-    assert [query["tool"] for query in queries] == ["data"] * 6 + ["search"]
+    assert [query["tool"] for query in queries] == ["data"] * 3 + ["search"]
     assert all("Apple" in query["subquery"] for query in queries)
 
 
@@ -85,15 +73,13 @@ It earns a growing share from services. Its price rose in 2020.
 [3] MISSING Apple gross_margin: no match; nearest: net margin"""
 
 
-def test_the_answer_cites_tables_documents_and_what_is_missing() -> None:
+def test_the_answer_cites_tables_and_documents() -> None:
     text = answer(Asked("compose", {"question": "How did Apple's price in 2020 rise?", "material": MATERIAL}))
     assert "73.988 USD (2020-01-02)" in text
     assert "{{table:sheet_1}}" in text
     assert "“Its price rose in 2020.” [2]" in text
-    assert "Apple gross_margin: no match; nearest: net margin" in text
-    assert "[3]" in text
     chinese = answer(Asked("compose", {"question": "苹果2020年股价表现如何？", "material": MATERIAL}))
-    assert "缺失" in chinese
+    assert "73.988 USD" in chinese
 
 
 def test_without_material_it_gives_no_figure() -> None:

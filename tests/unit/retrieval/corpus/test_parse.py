@@ -204,6 +204,20 @@ def test_the_readable_part_of_a_page() -> None:
     assert document.published == datetime(2024, 5, 6, tzinfo=UTC)
 
 
+def test_rows_of_a_short_pages_table_stay_together() -> None:
+    rows = [("Plan", "Price per month"), ("Starter", "19"), ("Pro", "49")]
+    cells = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in rows)
+    documents, _ = sorted_out(f"<body><h1>Plans</h1><table>{cells}</table></body>".encode(), "text/html")
+    assert documents[0].text.splitlines()[-3:] == ["Plan | Price per month", "Starter | 19", "Pro | 49"]
+
+
+def test_a_table_that_lays_out_a_page_is_read_as_text() -> None:
+    text = "The company said on Monday that its profit rose by a third, to 4.2 billion. " * 6
+    page = f"<html><head><title>News</title></head><body><table><tr><td>Menu</td><td><p>{text}</p></td></tr></table></body>"
+    documents, _ = sorted_out(page.encode(), "text/html")
+    assert "profit rose by a third" in documents[0].text
+
+
 @pytest.mark.parametrize("media_type", ["text/html", "text/html; charset=gbk", "text/html; charset=nonsense"])
 def test_chinese_pages_in_gbk_are_read(media_type: str) -> None:
     text = "<html><head><meta charset=gb2312></head><body><p>" + "贵州茅台营业收入同比增长十五个百分点。" * 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,30 +19,17 @@ from fathom.services.retrieval.corpus.rows import list_parsers
 from fathom.services.retrieval.documents.model import Document, Filter
 from fathom.services.retrieval.documents.table import UNDATED
 from fathom.services.retrieval.documents.versions import CURRENT, REPLACED, Version, find_ends
-from fathom.services.retrieval.engine import Engine, Ingested
+from fathom.services.retrieval.engine import Engine
 from fathom.transport.store.memory import MemoryStore
 from tests.support.files.office import write_pdf
+from tests.unit.retrieval.corpus.ingesting import bring
 
 PDF, TEXT = "application/pdf", "text/plain"
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    engine = Engine(Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path), MemoryStore(), list_parsers())
-    await engine.start()
-    yield engine
-    await engine.close()
-
-
-async def bring(engine: Engine, *chunks: Chunk, activate: bool = True) -> Ingested:
-    async def items() -> AsyncIterator[Chunk]:
-        for chunk in chunks:
-            yield chunk
-
-    done = await engine.ingest("main", items())  # type: ignore[arg-type]
-    if activate:
-        await engine.corpora.activate("main", done.snapshot)
-    return done
+def engine(empty_engine: Engine) -> Engine:
+    return empty_engine
 
 
 async def find(engine: Engine, query: str, as_of: datetime | None = None, corpus: str = "main") -> list[Document]:

@@ -50,6 +50,34 @@ def test_every_kind_finds_what_is_there(tmp_path: Path, kind: dense.IndexKind) -
     np.testing.assert_allclose(np.concatenate(list(index.iter_chunks())), vectors, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("kind", "share", "off"), [("fp16", 0.5, 5e-4), ("sq8", 0.25, 5e-3)])
+def test_quantised_kinds_take_less_and_find_the_same(
+    tmp_path: Path, kind: dense.IndexKind, share: float, off: float
+) -> None:
+    vectors, queries = unit(3_000), unit(20, 1)
+    for each in ("flat", kind):
+        dense.write_index(vectors, each, tmp_path / each)
+    flat, index = (dense.DenseIndex.load(tmp_path / each, 3_000, DIM) for each in ("flat", kind))
+    assert (tmp_path / kind).stat().st_size < (share + 0.05) * (tmp_path / "flat").stat().st_size
+    mask = np.random.default_rng(2).random(3_000) < 0.5
+    for wanted in (None, mask):
+        pairs = zip(index.search(queries, 10, wanted), flat.search(queries, 10, wanted), strict=True)
+        same = [len(set(mine.tolist()) & set(exact.tolist())) for (mine, _), (exact, _) in pairs]
+        assert np.mean(same) >= 9
+    np.testing.assert_allclose(index.get_vectors(np.array([7, 3])), vectors[[7, 3]], atol=off)
+
+
+def test_quantised_vectors_stay_what_they_are_when_others_are_added(tmp_path: Path) -> None:
+    first, other = unit(500), 3 * unit(500, 1)
+    dense.write_index(first, "sq8", tmp_path / "0")
+    index = before = dense.DenseIndex.load(tmp_path / "0", 500, DIM)
+    for turn in range(1, 6):
+        vectors = np.concatenate([index.get_vectors(np.arange(500 * turn)), other])
+        dense.write_index(vectors, "sq8", tmp_path / str(turn), index)
+        index = dense.DenseIndex.load(tmp_path / str(turn), 500 * (turn + 1), DIM)
+    np.testing.assert_array_equal(index.get_vectors(np.arange(500)), before.get_vectors(np.arange(500)))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.integers(1, 300), st.integers(1, 20), st.integers(0, 9), st.booleans())
 def test_flat_equals_a_sorted_matrix_product(tmp_path: Path, count: int, top: int, seed: int, masked: bool) -> None:

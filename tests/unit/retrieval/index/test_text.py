@@ -78,3 +78,16 @@ def test_summaries_are_the_texts_own_words_bounded_and_never_the_text(text: str,
 def test_a_text_without_sentences_takes_no_longer_than_its_length_says() -> None:
     for text in ("." * 20_000, "a" * 20_000, "回" * 20_000, "\n" * 20_000, "a-" * 10_000):
         assert len(summarise(text, {"a"}, 240)) <= 240
+
+
+def test_a_summary_of_a_long_text_is_that_of_its_best_part() -> None:
+    filler = "The committee met and spoke of other matters. "
+    for place in (0, 3_999, 50_000, 299_000):
+        text = (filler * 7_000)[:300_000]
+        at = text.rfind(". ", 0, place) + 2 if place else 0
+        text = f"{text[:at]}The hurdle rate for U.S. plants is 11.5 percent of 1,200 dollars. {text[at:]}"
+        found = summarise(text, set(tokenise("hurdle rates of US plants 1200")), 200)
+        assert "The hurdle rate for U.S. plants is 11.5 percent of 1,200 dollars." in found
+        assert len(found) <= 200
+    wide = "市场平稳。" * 4_000 + "ﬁnal 利率下调。" + "市场平稳。" * 4_000
+    assert "利率下调" in summarise(wide, set(tokenise("利率下调")), 60)

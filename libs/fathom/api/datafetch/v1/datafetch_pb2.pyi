@@ -36,6 +36,21 @@ class ExportFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXPORT_FORMAT_CSV: _ClassVar[ExportFormat]
     EXPORT_FORMAT_XLSX: _ClassVar[ExportFormat]
 
+class ColumnRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COLUMN_ROLE_UNSPECIFIED: _ClassVar[ColumnRole]
+    COLUMN_ROLE_DATE: _ClassVar[ColumnRole]
+    COLUMN_ROLE_LABEL: _ClassVar[ColumnRole]
+    COLUMN_ROLE_VALUE: _ClassVar[ColumnRole]
+    COLUMN_ROLE_IGNORED: _ClassVar[ColumnRole]
+
+class Aggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    AGGREGATION_UNSPECIFIED: _ClassVar[Aggregation]
+    AGGREGATION_LAST: _ClassVar[Aggregation]
+    AGGREGATION_SUM: _ClassVar[Aggregation]
+    AGGREGATION_MEAN: _ClassVar[Aggregation]
+
 class FrameworkTool(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FRAMEWORK_TOOL_UNSPECIFIED: _ClassVar[FrameworkTool]
@@ -72,6 +87,15 @@ FREQUENCY_ANNUAL: Frequency
 EXPORT_FORMAT_UNSPECIFIED: ExportFormat
 EXPORT_FORMAT_CSV: ExportFormat
 EXPORT_FORMAT_XLSX: ExportFormat
+COLUMN_ROLE_UNSPECIFIED: ColumnRole
+COLUMN_ROLE_DATE: ColumnRole
+COLUMN_ROLE_LABEL: ColumnRole
+COLUMN_ROLE_VALUE: ColumnRole
+COLUMN_ROLE_IGNORED: ColumnRole
+AGGREGATION_UNSPECIFIED: Aggregation
+AGGREGATION_LAST: Aggregation
+AGGREGATION_SUM: Aggregation
+AGGREGATION_MEAN: Aggregation
 FRAMEWORK_TOOL_UNSPECIFIED: FrameworkTool
 FRAMEWORK_TOOL_DATA: FrameworkTool
 FRAMEWORK_TOOL_SEARCH: FrameworkTool
@@ -333,6 +357,66 @@ class ImportIssue(_message.Message):
     def __init__(self, row: _Optional[int] = ..., column: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ImportTableResponse(_message.Message):
+    __slots__ = ("sheet", "issues")
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
+    sheet: Sheet
+    issues: _containers.RepeatedCompositeFieldContainer[ImportIssue]
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ...) -> None: ...
+
+class ColumnMeaning(_message.Message):
+    __slots__ = ("column", "role", "names", "unit", "aggregation", "year", "indicator")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATION_FIELD_NUMBER: _ClassVar[int]
+    YEAR_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    column: str
+    role: ColumnRole
+    names: _containers.RepeatedScalarFieldContainer[str]
+    unit: str
+    aggregation: Aggregation
+    year: int
+    indicator: str
+    def __init__(self, column: _Optional[str] = ..., role: _Optional[_Union[ColumnRole, str]] = ..., names: _Optional[_Iterable[str]] = ..., unit: _Optional[str] = ..., aggregation: _Optional[_Union[Aggregation, str]] = ..., year: _Optional[int] = ..., indicator: _Optional[str] = ...) -> None: ...
+
+class TableMeaning(_message.Message):
+    __slots__ = ("columns",)
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedCompositeFieldContainer[ColumnMeaning]
+    def __init__(self, columns: _Optional[_Iterable[_Union[ColumnMeaning, _Mapping]]] = ...) -> None: ...
+
+class ProposeMeaningRequest(_message.Message):
+    __slots__ = ("sheet_id",)
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    sheet_id: str
+    def __init__(self, sheet_id: _Optional[str] = ...) -> None: ...
+
+class ProposeMeaningResponse(_message.Message):
+    __slots__ = ("meaning", "adds", "has_encoder")
+    MEANING_FIELD_NUMBER: _ClassVar[int]
+    ADDS_FIELD_NUMBER: _ClassVar[int]
+    HAS_ENCODER_FIELD_NUMBER: _ClassVar[int]
+    meaning: TableMeaning
+    adds: bool
+    has_encoder: bool
+    def __init__(self, meaning: _Optional[_Union[TableMeaning, _Mapping]] = ..., adds: bool = ..., has_encoder: bool = ...) -> None: ...
+
+class ApplyMeaningRequest(_message.Message):
+    __slots__ = ("request_id", "sheet_id", "meaning", "lifetime_s")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    MEANING_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    sheet_id: str
+    meaning: TableMeaning
+    lifetime_s: int
+    def __init__(self, request_id: _Optional[str] = ..., sheet_id: _Optional[str] = ..., meaning: _Optional[_Union[TableMeaning, _Mapping]] = ..., lifetime_s: _Optional[int] = ...) -> None: ...
+
+class ApplyMeaningResponse(_message.Message):
     __slots__ = ("sheet", "issues")
     SHEET_FIELD_NUMBER: _ClassVar[int]
     ISSUES_FIELD_NUMBER: _ClassVar[int]

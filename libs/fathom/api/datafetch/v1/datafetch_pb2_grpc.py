@@ -65,6 +65,16 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ImportTableRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ImportTableResponse.FromString,
                 _registered_method=True)
+        self.ProposeMeaning = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/ProposeMeaning',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProposeMeaningRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProposeMeaningResponse.FromString,
+                _registered_method=True)
+        self.ApplyMeaning = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/ApplyMeaning',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ApplyMeaningRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ApplyMeaningResponse.FromString,
+                _registered_method=True)
         self.ResolveEntities = channel.unary_unary(
                 '/fathom.api.datafetch.v1.DatafetchService/ResolveEntities',
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ResolveEntitiesRequest.SerializeToString,
@@ -146,6 +156,20 @@ class DatafetchServiceServicer(object):
 
     def ImportTable(self, request, context):
         """Registers a caller's own table as a sheet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ProposeMeaning(self, request, context):
+        """Proposes what the columns of an imported sheet mean, from their cells, their names and the catalogue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApplyMeaning(self, request, context):
+        """Makes a sheet of series over time from an imported one and what its columns mean, which questions then use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -237,6 +261,16 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.ImportTable,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ImportTableRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ImportTableResponse.SerializeToString,
+            ),
+            'ProposeMeaning': grpc.unary_unary_rpc_method_handler(
+                    servicer.ProposeMeaning,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProposeMeaningRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProposeMeaningResponse.SerializeToString,
+            ),
+            'ApplyMeaning': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyMeaning,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ApplyMeaningRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ApplyMeaningResponse.SerializeToString,
             ),
             'ResolveEntities': grpc.unary_unary_rpc_method_handler(
                     servicer.ResolveEntities,
@@ -437,6 +471,60 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/ImportTable',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ImportTableRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ImportTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProposeMeaning(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/ProposeMeaning',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProposeMeaningRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProposeMeaningResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyMeaning(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/ApplyMeaning',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ApplyMeaningRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ApplyMeaningResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -110,7 +110,7 @@ class FetchRequest(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset")
+    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class Document(_message.Message):
     PAGE_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
     text: str
@@ -133,7 +134,8 @@ class Document(_message.Message):
     page: int
     parent: str
     offset: int
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    key: str
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ...) -> None: ...
 
 class FetchResult(_message.Message):
     __slots__ = ("status", "document", "next_page_token")
@@ -154,7 +156,7 @@ class FetchResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[FetchResult, _Mapping]]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
-    __slots__ = ("request_id", "corpus", "document", "data", "media_type", "source", "publish_time")
+    __slots__ = ("request_id", "corpus", "document", "data", "media_type", "source", "publish_time", "delete_source")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CORPUS_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
@@ -162,6 +164,7 @@ class IngestRequest(_message.Message):
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
+    DELETE_SOURCE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     corpus: str
     document: Document
@@ -169,7 +172,8 @@ class IngestRequest(_message.Message):
     media_type: str
     source: str
     publish_time: _timestamp_pb2.Timestamp
-    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., document: _Optional[_Union[Document, _Mapping]] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ..., source: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    delete_source: str
+    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., document: _Optional[_Union[Document, _Mapping]] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ..., source: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_source: _Optional[str] = ...) -> None: ...
 
 class IngestIssue(_message.Message):
     __slots__ = ("line", "message", "source")
@@ -182,18 +186,20 @@ class IngestIssue(_message.Message):
     def __init__(self, line: _Optional[int] = ..., message: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class IngestResponse(_message.Message):
-    __slots__ = ("added", "duplicates", "rejected", "snapshot", "issues")
+    __slots__ = ("added", "duplicates", "rejected", "snapshot", "issues", "deleted")
     ADDED_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     ISSUES_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
     added: int
     duplicates: int
     rejected: int
     snapshot: str
     issues: _containers.RepeatedCompositeFieldContainer[IngestIssue]
-    def __init__(self, added: _Optional[int] = ..., duplicates: _Optional[int] = ..., rejected: _Optional[int] = ..., snapshot: _Optional[str] = ..., issues: _Optional[_Iterable[_Union[IngestIssue, _Mapping]]] = ...) -> None: ...
+    deleted: int
+    def __init__(self, added: _Optional[int] = ..., duplicates: _Optional[int] = ..., rejected: _Optional[int] = ..., snapshot: _Optional[str] = ..., issues: _Optional[_Iterable[_Union[IngestIssue, _Mapping]]] = ..., deleted: _Optional[int] = ...) -> None: ...
 
 class ImportDocumentRequest(_message.Message):
     __slots__ = ("request_id", "corpus", "data", "source", "publish_time", "lifetime_s")
@@ -222,6 +228,24 @@ class ImportDocumentResponse(_message.Message):
     duplicates: int
     issues: _containers.RepeatedCompositeFieldContainer[IngestIssue]
     def __init__(self, corpus: _Optional[str] = ..., added: _Optional[int] = ..., duplicates: _Optional[int] = ..., issues: _Optional[_Iterable[_Union[IngestIssue, _Mapping]]] = ...) -> None: ...
+
+class DeleteDocumentRequest(_message.Message):
+    __slots__ = ("request_id", "corpus", "source", "publish_time")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CORPUS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    corpus: str
+    source: str
+    publish_time: _timestamp_pb2.Timestamp
+    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., source: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class DeleteDocumentResponse(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: str
+    def __init__(self, snapshot: _Optional[str] = ...) -> None: ...
 
 class ListCorporaRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

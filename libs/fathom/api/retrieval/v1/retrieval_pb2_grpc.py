@@ -55,6 +55,11 @@ class RetrievalServiceStub(object):
                 request_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentResponse.FromString,
                 _registered_method=True)
+        self.DeleteDocument = channel.unary_unary(
+                '/fathom.api.retrieval.v1.RetrievalService/DeleteDocument',
+                request_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.DeleteDocumentRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.DeleteDocumentResponse.FromString,
+                _registered_method=True)
         self.ListCorpora = channel.unary_unary(
                 '/fathom.api.retrieval.v1.RetrievalService/ListCorpora',
                 request_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ListCorporaRequest.SerializeToString,
@@ -117,6 +122,15 @@ class RetrievalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteDocument(self, request, context):
+        """Deletes a source from a corpus of the caller's own: no search or fetch shows a version of it any more, except with an
+        as_of before the deletion. Sources of other corpora are deleted by a message of Ingest.
+        Errors: INVALID_ARGUMENT (corpus unknown or not one's own, time before a version's), NOT_FOUND (source).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCorpora(self, request, context):
         """Lists the corpora that are being served, without those of ImportDocument.
         """
@@ -167,6 +181,11 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
                     servicer.ImportDocument,
                     request_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentRequest.FromString,
                     response_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentResponse.SerializeToString,
+            ),
+            'DeleteDocument': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteDocument,
+                    request_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.DeleteDocumentRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.DeleteDocumentResponse.SerializeToString,
             ),
             'ListCorpora': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCorpora,
@@ -298,6 +317,33 @@ class RetrievalService(object):
             '/fathom.api.retrieval.v1.RetrievalService/ImportDocument',
             fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentRequest.SerializeToString,
             fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteDocument(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.retrieval.v1.RetrievalService/DeleteDocument',
+            fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.DeleteDocumentRequest.SerializeToString,
+            fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.DeleteDocumentResponse.FromString,
             options,
             channel_credentials,
             insecure,

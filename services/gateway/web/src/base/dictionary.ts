@@ -2,6 +2,16 @@
 
 export const WORDS = {
   en: {
+    palette: "Find and do", paletteHint: "A conversation or an action…", nothingFound: "Nothing is called that.", actions: "Actions", settings: "Settings", keys: "Keys",
+    skip: "To the question", opening: "Opening the conversation…", languageNow: "The page speaks English", cancel: "Cancel", stoppedByYou: "You stopped this. It can go on from here.",
+    askAgain: "Ask again", editQuestion: "Edit the question", lookAgain: "Look again", save: "Save", savePng: "Picture (PNG)", saveSvg: "Drawing (SVG)", saveCsv: "Values (CSV)", fullScreen: "Full screen",
+    range_6m: "6m", range_1y: "1y", range_3y: "3y", range_all: "all", columnsMenu: "Columns", shownColumns: "Shown", pinnedColumns: "Kept in sight",
+    pageSettings: "This browser", answerSettings: "Answers", pageLanguage: "Language of the page", themeSetting: "Theme", theme_system: "as the system", theme_light: "light", theme_dark: "dark", notSet: "not set", allFacts: "Everything that is remembered",
+    key_send: "Send the question", key_line: "New line", key_recall: "The last question again", key_escape: "Close what is open, or stop the run", key_ask: "To the question",
+    key_next_turn: "Next turn", key_previous_turn: "Previous turn", key_next_citation: "Next citation", key_previous_citation: "Previous citation",
+    key_trace: "Trace", key_sources: "Sources", key_data: "Data", key_code: "Code", key_export: "To the export of the last answer",
+    reason_unknown_entity: "unknown entity", reason_unknown_indicator: "unknown indicator", reason_no_data_in_period: "no data in that period", reason_not_yet_published: "not yet published", reason_no_match: "nothing fits", reason_source_failed: "the source failed", reason_not_understood: "not understood",
+    thought_plan: "plan", thought_argument_decomposition: "argument decomposition", thought_viewpoint_attack: "viewpoint attack", thought_data_insight: "data insight", thought_logical_attribution: "logical attribution", thought_restatement: "restatement", thought_plain: "plain",
     ask: "Ask", placeholder: "Ask about companies, prices, rates, the economy…", fresh: "New question",
     filterRows: "Filter rows", frameworks: "Analysis frameworks", trainings: "Trainings", indicators: "indicators", filter: "Search conversations", oneFound: "conversation found", found: "conversations found", noneFound: "No conversation has all of these words.", older: "Older conversations", conversations: "Conversations", language: "Switch to Chinese", theme: "Light or dark",
     panel: "Details", close: "Close", model: "Model", hint: "Enter sends · Shift+Enter new line · Esc stops",
@@ -58,6 +68,16 @@ export const WORDS = {
     doubt_typed_table: "Typed table", doubt_repeated: "Said before", doubt_figure: "Figure failed", doubt_section: "Section missing", doubt_unchecked: "Not checked", doubt_truncated: "Cut off",
   },
   zh: {
+    palette: "查找与操作", paletteHint: "对话或操作……", nothingFound: "没有这样的对话或操作。", actions: "操作", settings: "设置", keys: "快捷键",
+    skip: "跳到提问框", opening: "正在打开对话……", languageNow: "页面语言：中文", cancel: "取消", stoppedByYou: "您已停止本次运行，可从此处继续。",
+    askAgain: "重新提问", editQuestion: "修改问题", lookAgain: "重新查找", save: "保存", savePng: "图片（PNG）", saveSvg: "矢量图（SVG）", saveCsv: "数值（CSV）", fullScreen: "全屏",
+    range_6m: "6个月", range_1y: "1年", range_3y: "3年", range_all: "全部", columnsMenu: "列", shownColumns: "显示", pinnedColumns: "固定",
+    pageSettings: "此浏览器", answerSettings: "回答", pageLanguage: "页面语言", themeSetting: "主题", theme_system: "跟随系统", theme_light: "浅色", theme_dark: "深色", notSet: "未设置", allFacts: "查看全部记忆",
+    key_send: "发送问题", key_line: "换行", key_recall: "再次填入上一个问题", key_escape: "关闭打开的内容，或停止运行", key_ask: "跳到提问框",
+    key_next_turn: "下一轮", key_previous_turn: "上一轮", key_next_citation: "下一个引用", key_previous_citation: "上一个引用",
+    key_trace: "过程", key_sources: "来源", key_data: "数据", key_code: "代码", key_export: "跳到最后一个答案的导出",
+    reason_unknown_entity: "此处没有该名称", reason_unknown_indicator: "此处没有该指标", reason_no_data_in_period: "该期间没有数据", reason_not_yet_published: "尚未公布", reason_no_match: "没有匹配的内容", reason_source_failed: "来源出错", reason_not_understood: "未能理解",
+    thought_plan: "计划", thought_argument_decomposition: "论点拆解", thought_viewpoint_attack: "观点质疑", thought_data_insight: "数据洞察", thought_logical_attribution: "逻辑归因", thought_restatement: "复述", thought_plain: "普通",
     ask: "提问", placeholder: "可以问公司、股价、利率、宏观经济……", fresh: "新问题",
     filterRows: "筛选行", frameworks: "分析框架", trainings: "训练", indicators: "指标", filter: "搜索对话", oneFound: "段对话", found: "段对话", noneFound: "没有同时包含这些词的对话。", older: "更早的对话", conversations: "对话", language: "切换为英文", theme: "浅色或深色",
     panel: "详情", close: "关闭", model: "模型", hint: "回车发送 · Shift+回车换行 · Esc 停止",

@@ -5,7 +5,7 @@ export type Language = "en" | "zh";
 const chosen: { language: Language } = { language: firstLanguage() };
 
 function firstLanguage(): Language {
-  const kept = remembered("language") ?? navigator.language;
+  const kept = remembered("language") || navigator.language;
   return kept.startsWith("zh") ? "zh" : "en";
 }
 
@@ -14,9 +14,9 @@ export const language = (): Language => chosen.language;
 export const word = (key: string): string => (WORDS[chosen.language] as Record<string, string>)[key] ?? key;
 export const counted = (number: number, one: string, many: string): string => `${number} ${word(number === 1 ? one : many)}`;
 
-export function switchLanguage(): void {
-  chosen.language = chosen.language === "zh" ? "en" : "zh";
-  remember("language", chosen.language);
+export function setLanguage(name: Language): void {
+  chosen.language = name;
+  remember("language", name);
 }
 
 // Storage may be closed to an embedded page; a setting then lasts as long as the page.
@@ -33,18 +33,5 @@ export function remember(key: string, value: string): void {
     localStorage.setItem(`fathom.${key}`, value);
   } catch {
     // see above
-  }
-}
-
-// Puts the words into the static parts of the page.
-export function translate(root: ParentNode): void {
-  document.documentElement.lang = chosen.language;
-  for (const place of root.querySelectorAll<HTMLElement>("[data-word]")) place.textContent = word(place.dataset.word ?? "");
-  for (const place of root.querySelectorAll<HTMLInputElement>("[data-placeholder]")) {
-    place.placeholder = word(place.dataset.placeholder ?? "");
-  }
-  for (const place of root.querySelectorAll<HTMLElement>("[data-label]")) {
-    place.setAttribute("aria-label", word(place.dataset.label ?? ""));
-    if (place.tagName === "BUTTON") place.title = word(place.dataset.label ?? "");
   }
 }

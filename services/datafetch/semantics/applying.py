@@ -1,0 +1,139 @@
+"""A table as series over time, by what its columns mean: a column of days, and one for each thing and measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
+from fathom.domain import frames
+from fathom.services.datafetch.query.model import Column, Sheet
+from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
+from fathom.services.datafetch.sources.base import RowIssue
+from fathom.services.datafetch.sources.columns import MOST_ISSUES
+from fathom.services.datafetch.sources.files.addresses import list_cells
+
+DATE = "date"
+# More are no table that a reader could look through, nor names that a question could tell apart.
+MOST_SERIES = 64
+# More cells are named as the ranges in which they stand.
+MOST_CELLS = 12
+
+
+@dataclass
+class Series:
+    """Values of one measure of one thing by day, and where they stand in the table."""
+
+    meaning: ColumnMeaning
+    label: str
+    values: dict[date, float] = field(default_factory=dict)
+    columns: dict[str, list[int]] = field(default_factory=dict)
+    """Rows by the columns of the file."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its column."""
+        return " ".join(filter(None, (self.label, self.meaning.name)))
+
+
+def apply_meaning(
+    table: pa.Table, title: str, meaning: TableMeaning, sources: Mapping[str, str] | None = None
+) -> tuple[Sheet, list[RowIssue]]:
+    """Return the sheet of a table's series and the rows that are in none, numbered from 1.
+
+    ``sources`` say where the columns stand in their file: "plants.xlsx B5:B7".
+
+    Raises ``InvalidField`` for a meaning that does not fit, and for more than 64 series.
+    """
+    check_meaning(meaning, table)
+    found: dict[str, Series] = {}
+    issues: list[RowIssue] = []
+    for number, label, one, day, value in iter_cells(table, meaning, issues):
+        name = Series(one, label).name
+        if name not in found and len(found) == MOST_SERIES:
+            raise InvalidField("meaning", f"gives more than {MOST_SERIES} series: ignore some of the columns")
+        series = found.setdefault(name, Series(one, label))
+        series.columns.setdefault(one.column, []).append(number)
+        if day not in series.values:
+            series.values[day] = value
+        elif one.aggregation is Aggregation.SUM:
+            series.values[day] += value
+        elif len(issues) < MOST_ISSUES:
+            issues.append(RowIssue(number, f"a second value for {day}, the first one is kept", one.column))
+    if not any(series.values for series in found.values()):
+        raise InvalidField("meaning", "gives no value with a day")
+    places = {
+        name: name_cells(one, title, sources or {}, table.num_rows, has_label=meaning.label is not None)
+        for name, one in found.items()
+    }
+    return make_series_sheet(list(found.values()), title, meaning, places), issues
+
+
+def iter_cells(
+    table: pa.Table, meaning: TableMeaning, issues: list[RowIssue]
+) -> Iterator[tuple[int, str, ColumnMeaning, date, float]]:
+    """Yield the values with the row, the label and the day; rows without one are reported."""
+    count = table.num_rows
+    labels = [str(cell or "").strip() for cell in table[meaning.label.column].to_pylist()] if meaning.label else []
+    days = [read_day(cell) for cell in table[meaning.date.column].to_pylist()] if meaning.date else []
+    for row in range(count):
+        if (labels and not labels[row]) or (days and days[row] is None):
+            what = "label" if labels and not labels[row] else "day"
+            if len(issues) < MOST_ISSUES:
+                issues.append(RowIssue(row + 1, f"has no {what} and is in no series"))
+    for one in meaning.values:
+        for row, cell in enumerate(table[one.column].to_pylist()):
+            day = days[row] if days else date(one.year, 12, 31)
+            if cell is not None and day is not None and (not labels or labels[row]):
+                yield row + 1, labels[row] if labels else "", one, day, float(cell)
+
+
+def read_day(cell: Any) -> date | None:
+    """Return the day of a cell: of a year its last one."""
+    if cell is None or isinstance(cell, int):
+        return date(cell, 12, 31) if cell is not None and 1 <= cell <= 9999 else None
+    return cell.date() if hasattr(cell, "date") else cell  # type: ignore[no-any-return]
+
+
+def name_cells(series: Series, title: str, sources: Mapping[str, str], count: int, *, has_label: bool) -> str:
+    """Return the cells of a file that a series is made of: "plants.xlsx C5, E5"; of many the ranges that hold them."""
+    if has_label and sum(map(len, series.columns.values())) <= MOST_CELLS:
+        known = {column: list_cells(sources.get(column, ""), count) for column in series.columns}
+        if all(known.values()):
+            cells = [known[column][row - 1] for column, rows in series.columns.items() for row in rows]
+            return f"{title} {', '.join(cells)}"
+    where = f" of {series.label}" if has_label else ""
+    return ", ".join(sources.get(column) or column for column in series.columns) + where
+
+
+def make_series_sheet(found: list[Series], title: str, meaning: TableMeaning, places: Mapping[str, str]) -> Sheet:
+    """Return the sheet of some series, all of which have a column of doubles beside that of days."""
+    days = sorted({day for series in found for day in series.values})
+    arrays = [pa.array([series.values.get(day) for day in days], pa.float64()) for series in found]
+    table = pa.table([pa.array(days, pa.date32()), *arrays], names=[DATE, *(series.name for series in found)])
+    columns = [Column(DATE, "date32[day]"), *(describe_series(one, places[one.name], len(days)) for one in found)]
+    arrow = frames.write_table(table)
+    # The same numbers of another meaning are another sheet.
+    ident = f"t{sha256(arrow + repr(meaning).encode())[:24]}"
+    return Sheet(ident, title, tuple(columns), table.num_rows, frames.digest(frames.from_arrow(arrow), ident), arrow)
+
+
+def describe_series(one: Series, place: str, rows: int) -> Column:
+    """Return the description of a series' column: whose it is, its names, and the cells of the file that it has."""
+    return Column(
+        one.name,
+        "double",
+        one.meaning.unit,
+        entity=one.label,
+        nulls=rows - len(one.values),
+        vendor="upload",
+        source=place,
+        resampling=f"{one.meaning.aggregation} of a period's values" if one.meaning.aggregation else "",
+        entity_names=(one.label,) if one.label else (),
+        indicator_names=one.meaning.names or (one.meaning.column,),
+    )

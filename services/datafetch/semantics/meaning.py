@@ -1,0 +1,126 @@
+"""What the columns of a user's own table mean: which are days, whose the rows are, and how values add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from fathom.core.errors import InvalidField
+
+MOST_NAMES, NAME_CHARS = 16, 100
+YEARS = range(1000, 3000)
+
+
+class Role(StrEnum):
+    """What a column is."""
+
+    DATE = "date"
+    """Days or years of the rows."""
+    LABEL = "label"
+    """Whose the rows are."""
+    VALUE = "value"
+    IGNORED = "ignored"
+
+
+class Aggregation(StrEnum):
+    """How the values of a period become one."""
+
+    UNKNOWN = ""
+    LAST = "last"
+    SUM = "sum"
+    MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class ColumnMeaning:
+    """What a column means; ``year`` is that of its values, which its name says, 0 where the rows have dates.
+
+    ``names`` are what questions may call it, ``indicator`` the catalogue's of which it has names.
+    """
+
+    column: str
+    role: Role
+    names: tuple[str, ...] = ()
+    unit: str = ""
+    aggregation: Aggregation = Aggregation.UNKNOWN
+    year: int = 0
+    indicator: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return what answers call it."""
+        return self.names[0] if self.names else self.column
+
+
+@dataclass(frozen=True)
+class TableMeaning:
+    """What the columns of a table mean."""
+
+    columns: tuple[ColumnMeaning, ...]
+
+    def list_role(self, role: Role) -> list[ColumnMeaning]:
+        """Return the columns of a role."""
+        return [one for one in self.columns if one.role is role]
+
+    @property
+    def date(self) -> ColumnMeaning | None:
+        """Return the column of days; None where the values' columns name years."""
+        return next(iter(self.list_role(Role.DATE)), None)
+
+    @property
+    def label(self) -> ColumnMeaning | None:
+        """Return the column that says whose the rows are; None for a table of one thing."""
+        return next(iter(self.list_role(Role.LABEL)), None)
+
+    @property
+    def values(self) -> list[ColumnMeaning]:
+        """Return the columns that are measured."""
+        return self.list_role(Role.VALUE)
+
+
+def check_meaning(meaning: TableMeaning, table: pa.Table) -> None:
+    """Raise ``InvalidField`` for a meaning that does not fit a table, with the place of the column."""
+    seen: set[str] = set()
+    for place, one in enumerate(meaning.columns):
+        field = f"meaning.columns[{place}]"
+        if one.column not in table.column_names:
+            shown = ", ".join(table.column_names[:10])
+            raise InvalidField(f"{field}.column", f"{one.column!r} is none of the table's: {shown}")
+        if one.column in seen:
+            raise InvalidField(f"{field}.column", f"{one.column!r} is named twice")
+        seen.add(one.column)
+        check_column(one, table.schema.field(one.column).type, field, has_date=meaning.date is not None)
+    for role in (Role.DATE, Role.LABEL):
+        if len(meaning.list_role(role)) > 1:
+            raise InvalidField("meaning.columns", f"at most one column has the role {role}")
+    if not meaning.values:
+        raise InvalidField("meaning.columns", "no column has the role value")
+
+
+def check_column(one: ColumnMeaning, kind: Any, field: str, *, has_date: bool) -> None:
+    """Raise ``InvalidField`` for a column that cannot mean what is said of it."""
+    if len(one.names) > MOST_NAMES or any(not 1 <= len(name.strip()) <= NAME_CHARS for name in one.names):
+        raise InvalidField(f"{field}.names", f"must be at most {MOST_NAMES} of 1 to {NAME_CHARS} characters")
+    if one.role is Role.DATE and not (is_day(kind) or pa.types.is_integer(kind)):
+        raise InvalidField(f"{field}.role", f"{one.column!r} has neither days nor years")
+    if one.role is not Role.VALUE:
+        return
+    if not is_number(kind):
+        raise InvalidField(f"{field}.role", f"{one.column!r} has no numbers")
+    if has_date and one.year:
+        raise InvalidField(f"{field}.year", "must be 0 where a column has the dates of the rows")
+    if not has_date and one.year not in YEARS:
+        raise InvalidField(f"{field}.year", f"say of which year the values of {one.column!r} are, or ignore it")
+
+
+def is_day(kind: Any) -> bool:
+    """Return whether a type is one of days."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether a type is one of numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

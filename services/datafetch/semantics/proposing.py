@@ -1,0 +1,157 @@
+"""Proposal of what the columns of a table mean: by their cells, by years in their names, and by the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.services.datafetch.catalog.matching import Scored
+from fathom.services.datafetch.catalog.schema import IndicatorSpec
+from fathom.services.datafetch.programs.own import BRACKETS, JOINTS, read_unit
+from fathom.services.datafetch.semantics.meaning import (
+    MOST_NAMES,
+    NAME_CHARS,
+    Aggregation,
+    ColumnMeaning,
+    Role,
+    TableMeaning,
+    is_day,
+    is_number,
+)
+
+YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+# A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
+YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
+# As many series as a table's programs may name.
+MOST_LABELS = 64
+# Likeness from which a column is taken for the catalogue's indicator, and from which it is one of its kind.
+SAME, ALIKE = 0.95, 0.55
+# Share of the like indicators, weighted, that have to add up in the same way.
+AGREED = 0.75
+MOST_LIKE = 5
+Match = Callable[[str, int], Awaitable[Sequence[Scored]]]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposed meaning, and whether it says more than the table itself."""
+
+    meaning: TableMeaning
+    adds: bool
+
+
+async def propose_meaning(
+    table: pa.Table, units: Mapping[str, str], title: str, match: Match, indicators: Mapping[str, IndicatorSpec]
+) -> Proposal:
+    """Propose what the columns mean; ``match`` finds indicators of the catalogue that are called like a text."""
+    date = find_date(table)
+    label = find_label(table, date)
+    roles = [describe_column(table, name, date, label, units.get(name, ""), title) for name in table.column_names]
+    taken = {one.name.casefold() for one in roles}
+    found = [await describe_measure(one, match, indicators, taken) for one in roles]
+    values = [one for one in found if one.role is Role.VALUE]
+    says_more = any(len(one.names) > 1 or one.aggregation is not Aggregation.UNKNOWN for one in values)
+    return Proposal(TableMeaning(tuple(found)), bool(values) and (date == "" or label != "" or says_more))
+
+
+def find_date(table: pa.Table) -> str:
+    """Return the column of the rows' days, or else of their years; "" without one."""
+    days = [field.name for field in table.schema if is_day(field.type)]
+    if days:
+        return str(days[0])
+    for field in table.schema:
+        if not (pa.types.is_integer(field.type) and YEAR_NAME.search(field.name) and table.num_rows):
+            continue
+        ends = pc.min_max(table[field.name]).as_py()
+        if ends["min"] is not None and ends["min"] >= 1900 and ends["max"] <= 2100:
+            return str(field.name)
+    return ""
+
+
+def find_label(table: pa.Table, date: str) -> str:
+    """Return the first column of texts that says whose the rows are: with the date it names each row once."""
+    dates = table[date].to_pylist() if date else [None] * table.num_rows
+    # With a date per row there is one thing, of which all is said.
+    if date and len(set(dates)) == len(dates):
+        return ""
+    for field in table.schema:
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            continue
+        cells = table[field.name].to_pylist()
+        is_filled = all(cell and cell.strip() for cell in cells)
+        is_once = len(set(zip(dates, cells, strict=True))) == len(cells)
+        if is_filled and is_once and 1 <= len(set(cells)) <= MOST_LABELS:
+            return str(field.name)
+    return ""
+
+
+def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str, title: str) -> ColumnMeaning:
+    """Return the role of a column and what it is called, without the year and the unit of its name."""
+    if name in (date, label):
+        return ColumnMeaning(name, Role.DATE if name == date else Role.LABEL, (name,))
+    unit, bare = unit or read_unit(name), BRACKETS.sub("", name).strip()
+    if not is_number(table.schema.field(name).type):
+        return ColumnMeaning(name, Role.IGNORED)
+    if date:
+        return ColumnMeaning(name, Role.VALUE, list_own_names(bare or name), unit)
+    years = YEAR.findall(bare)
+    # Without a year in its name, that of the file holds for all.
+    of_title = YEAR.findall(title)
+    if len(years) == 1:
+        bare = " ".join(YEAR.sub(" ", bare).strip(" -_./").split())
+        return ColumnMeaning(name, Role.VALUE, list_own_names(bare or PurePath(title).stem), unit, year=int(years[0]))
+    if not years and len(set(of_title)) == 1:
+        return ColumnMeaning(name, Role.VALUE, list_own_names(bare or name), unit, year=int(of_title[0]))
+    return ColumnMeaning(name, Role.IGNORED, (), unit)
+
+
+def list_own_names(name: str) -> tuple[str, ...]:
+    """Return a name with blanks for joints, as answers write it."""
+    return (JOINTS.sub(" ", name).strip()[:NAME_CHARS] or name[:NAME_CHARS],)
+
+
+async def describe_measure(
+    one: ColumnMeaning, match: Match, indicators: Mapping[str, IndicatorSpec], taken: set[str]
+) -> ColumnMeaning:
+    """Return a column of values with the names of the indicator that it is, and how those like it add up."""
+    if one.role is not Role.VALUE:
+        return one
+    like = [item for item in await match(one.name, MOST_LIKE) if item.score >= ALIKE]
+    if not like:
+        return one
+    best = indicators[like[0].id] if like[0].score >= SAME else None
+    # The table's own columns keep their names.
+    more = [name for name in (best.name, best.name_zh, *best.synonyms) if name.casefold() not in taken] if best else []
+    names = tuple(dict.fromkeys([*one.names, *(name for name in more if len(name) <= NAME_CHARS)]))[:MOST_NAMES]
+    ident = best.id if best else ""
+    return replace(one, names=names, indicator=ident, aggregation=choose_aggregation(like, indicators))
+
+
+def choose_aggregation(like: Sequence[Scored], indicators: Mapping[str, IndicatorSpec]) -> Aggregation:
+    """Return how most of the like indicators add up; UNKNOWN where they do not agree."""
+    if like[0].score >= SAME:
+        like = like[:1]
+    votes: dict[Aggregation, float] = {}
+    for item in like:
+        way = read_aggregation(indicators[item.id])
+        votes[way] = votes.get(way, 0.0) + item.score
+    best = max(votes, key=lambda way: votes[way])
+    return best if votes[best] >= AGREED * sum(votes.values()) else Aggregation.UNKNOWN
+
+
+def read_aggregation(spec: IndicatorSpec) -> Aggregation:
+    """Return how an indicator adds up: amounts of a period do, states do not."""
+    if spec.flow or spec.aggregate == "sum":
+        return Aggregation.SUM
+    return Aggregation.MEAN if spec.aggregate == "mean" else Aggregation.LAST
+
+
+def list_units(columns: Sequence[Any]) -> dict[str, str]:
+    """Return the units of a sheet's columns by their names."""
+    return {column.name: column.unit for column in columns if column.unit}

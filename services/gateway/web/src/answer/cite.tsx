@@ -1,0 +1,57 @@
+// Citation chips, and what their cards show.
+import { useQuery } from "@tanstack/react-query";
+
+import { word } from "../base/words";
+import { closest, passageOf, sentencesOf } from "../run/evidence";
+import type { CodeItem, Item, SheetItem } from "../run/rows";
+import { kindOf } from "../run/run";
+import { Carded } from "./card";
+import { originOf, titleOf } from "./material";
+import { findCell } from "./tables/sheet";
+
+const SNIPPET = 320;
+const cut = (text: string, length = SNIPPET): string => (text.length > length ? `${text.slice(0, length).trimEnd()}…` : text);
+
+export function Cite({ number, item, onOpen }: { number: number; item: Item | undefined; onOpen: (item: Item) => void }) {
+  if (!item) return <button type="button" className="cite unknown" aria-label={`${number}: ${word("unknown")}`} data-cite={number}>{number}</button>;
+  const kind = kindOf(item);
+  return (
+    <Carded className={`cite ${kind}`} aria-label={`${word(kind)} ${number}: ${titleOf(item)}`} data-cite={number} onClick={() => onOpen(item)}
+      card={(anchor) => (
+        <>
+          <div className={`kind ${kind}`}>{`[${number}] ${word(kind)}`}</div>
+          <strong>{titleOf(item)}</strong><div className="dim">{originOf(item)}</div>
+          <Excerpt item={item} sentence={sentenceAt(anchor)} />
+        </>
+      )}>{number}</Carded>
+  );
+}
+
+// The part of a material that the sentence before a chip rests on; its beginning when none stands out.
+function Excerpt({ item, sentence }: { item: Item; sentence: string }) {
+  if (item.passage) return <blockquote>{cut(passageOf(item.passage.text, sentence) || item.passage.text, 2 * SNIPPET)}</blockquote>;
+  if (item.sheet) return <CellExcerpt item={item as SheetItem} sentence={sentence} />;
+  return item.code ? <pre>{cut(printedOf(item as CodeItem, sentence))}</pre> : null;
+}
+
+// The printed line that is meant goes before the code; without one the code is followed by all that it printed.
+function printedOf({ code: { code, stdout, result } }: CodeItem, sentence: string): string {
+  const printed = closest([stdout, result].join("\n").split("\n"), sentence);
+  return [printed, code, printed ? "" : stdout, printed ? "" : result].filter(Boolean).join("\n\n");
+}
+
+function CellExcerpt({ item: { sheet }, sentence }: { item: SheetItem; sentence: string }) {
+  const cell = useQuery({ queryKey: ["cell", sheet.id, sentence], queryFn: () => findCell(sheet, sentence), staleTime: Infinity, retry: false }).data;
+  const columns = sheet.columns.map((column) => `${column.name}${column.unit ? ` (${column.unit})` : ""}`);
+  return <p className="mono">{cell ? `${cell.day} · ${cell.column}: ${cell.value}` : cut(columns.join(", "))}</p>;
+}
+
+// What stands before a chip in its block, from the last end of a sentence on.
+function sentenceAt(anchor: HTMLElement): string {
+  const block = anchor.closest("p, li, td, th, blockquote, h1, h2, h3, h4, h5, h6") ?? anchor.parentElement;
+  if (!block) return "";
+  const before = document.createRange();
+  before.setStart(block, 0);
+  before.setEndBefore(anchor);
+  return sentencesOf(before.toString()).at(-1) ?? "";
+}

@@ -1,0 +1,154 @@
+// Figures: plotly's, pictures, and HTML.
+import { type ReactNode, useEffect, useRef, useState } from "react";
+
+import { asProblem, call, path } from "../../base/api";
+import { useStore } from "../../base/store";
+import { word } from "../../base/words";
+import type { FigureRef } from "../../contract/types";
+import { usePage } from "../../page/context";
+import type { CodeItem } from "../../run/rows";
+import { asSvg, asTitle, brief, hasPoints, heightOf, isLong, isSteep, recoloured, themed } from "./drawing";
+import { FigureMenu } from "./figure-menu";
+import { type Drawing, type Layout, type Place, type Plotly, type Trace, plotlyFor } from "./plotly";
+
+interface Props {
+  runId: string;
+  figure: FigureRef;
+  // Where the data come from, for the line below the chart.
+  sources: string;
+  onCode: () => void;
+}
+
+// Stored as plotly's JSON; a record from before has no type.
+const DRAWN = new Set(["", "application/json"]);
+
+export function FigureView(props: Props) {
+  return DRAWN.has(props.figure.ref?.content_type ?? "") ? <DrawnFigure {...props} /> : <FramedFigure {...props} />;
+}
+
+function FigureFrame({ id, title, tools, note, children, onCode }: {
+  id: string; title: string; tools?: ReactNode; note: string; children: ReactNode; onCode: () => void;
+}) {
+  return (
+    <figure className="plotly-figure" data-figure={id} aria-label={title || id}>
+      <figcaption>
+        <span className="tag">{id}</span><strong>{title}</strong><span className="spacer" />{tools}
+        <button type="button" className="quiet" onClick={onCode}>{word("showCode")}</button>
+      </figcaption>
+      {children}
+      {note && <div className="foot note">{note}</div>}
+    </figure>
+  );
+}
+
+// A picture, or cleaned HTML in a frame without any right: neither can act here.
+function FramedFigure({ runId, figure, sources, onCode }: Props) {
+  const [isBroken, setBroken] = useState(false);
+  const source = path("runs", runId, "figures", figure.id);
+  const name = figure.title || figure.id;
+  return (
+    <FigureFrame id={figure.id} title={figure.title} note={sources} onCode={onCode}>
+      <div className="plot">
+        {isBroken ? <span className="chip bad">{word("noDrawing")}</span>
+          : figure.ref?.content_type === "text/html" ? <iframe src={source} title={name} sandbox="" className="shown-html" />
+            : <img src={source} alt={name} className="shown-picture" onError={() => setBroken(true)} />}
+      </div>
+    </FigureFrame>
+  );
+}
+
+// In the place of a figure whose code failed: what went wrong, and the way to its record.
+export function BrokenFigure({ item, onCode }: { item: CodeItem; onCode: () => void }) {
+  const reason = item.code.traceback.trim().split("\n").at(-1) ?? "";
+  return (
+    <div className="gaps broken-figure" role="alert">
+      <span className="chip bad">{`${word("noDrawing")}: ${reason}`}</span>
+      <button type="button" className="quiet" onClick={onCode}>{word("showCode")}</button>
+    </div>
+  );
+}
+
+const NARROW_PX = 600;
+
+// A figure with the library that draws it.
+interface Loaded {
+  library: Plotly;
+  layout: Layout;
+  traces: Trace[];
+  isDated: boolean;
+}
+
+async function load(runId: string, id: string): Promise<Loaded> {
+  const content = await call<Drawing>(path("runs", runId, "figures", id));
+  const layout = content.layout ?? {};
+  const isShared = !layout.hovermode;
+  const traces = (content.data ?? []).map(asSvg).map((trace) => (isShared ? brief(trace) : trace));
+  const isDated = traces.some((trace) => /^\d{4}-\d\d-\d\d/.test(String(trace.x?.[0])));
+  return { library: await plotlyFor(traces), layout, traces, isDated };
+}
+
+const CONFIG = { displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "", responsive: false, showTips: false };
+
+function DrawnFigure({ runId, figure, sources, onCode }: Props) {
+  const { preferences } = usePage();
+  useStore(preferences);
+  const place = useRef<Place>(null);
+  const [loaded, setLoaded] = useState<Loaded | null>(null);
+  const [problem, setProblem] = useState("");
+  const [isLog, setLog] = useState(false);
+  const [isOffered, setOffered] = useState(false);
+
+  useEffect(() => {
+    let isLeft = false;
+    load(runId, figure.id).then((found) => { if (!isLeft) setLoaded(found); })
+      .catch((thrown: unknown) => { if (!isLeft) setProblem(asProblem(thrown).message); });
+    return () => { isLeft = true; };
+  }, [runId, figure.id]);
+
+  const look = `${preferences.isDark} ${preferences.rise} ${preferences.language}`;
+  useEffect(() => {
+    const target = place.current;
+    if (!loaded || !target) return;
+    const { library, layout, traces, isDated } = loaded;
+    const scaled = isLog ? { ...layout, yaxis: { ...layout.yaxis, type: "log" } } : layout;
+    const hasLegend = traces.length > 1 || traces[0]?.type === "pie";
+    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(traces, layout, isDated), isNarrow: target.clientWidth < NARROW_PX }), CONFIG).then(() => {
+      if (!hasPoints(target)) {
+        library.purge(target);
+        setProblem(word("noPoints"));
+      } else if (!isLog) setOffered(layout.meta?.log !== false && isSteep(target, layout));
+    }).catch((thrown: unknown) => setProblem(asProblem(thrown).message));
+  }, [loaded, isLog, look]);
+
+  useEffect(() => {
+    const target = place.current;
+    if (!loaded || !target || problem) return;
+    const watch = new ResizeObserver(() => { if (target.isConnected && target._fullData) loaded.library.Plots.resize(target); });
+    watch.observe(target);
+    return () => {
+      watch.disconnect();
+      loaded.library.purge(target);
+    };
+  }, [loaded, problem]);
+
+  const title = figure.title || (loaded ? asTitle(loaded.layout.title).text ?? "" : "");
+  const note = [loaded?.layout.meta?.note, sources].filter(Boolean).join(" · ");
+  const names = loaded?.traces.map((trace) => trace.name).filter(Boolean).join(", ");
+  const tools = loaded && !problem && (
+    <>
+      {isOffered && <button type="button" className="quiet log" aria-pressed={isLog} onClick={() => setLog(!isLog)}>{word("logScale")}</button>}
+      <FigureMenu library={loaded.library} place={place} title={title || figure.id} notes={[note]} />
+    </>
+  );
+  return (
+    <FigureFrame id={figure.id} title={title} tools={tools} note={problem ? "" : note} onCode={onCode}>
+      {problem ? <div className="plot broken"><span className="chip bad">{`${figure.id}: ${problem}`}</span></div> : (
+        <>
+          {!loaded && <div className="plot"><span className="dim">{word("drawing")}</span></div>}
+          {loaded && <div ref={place} className="plot" role="group" style={{ height: heightOf(loaded.layout, loaded.traces) }}
+            aria-label={[title, names, note].filter(Boolean).join(": ")} />}
+        </>
+      )}
+    </FigureFrame>
+  );
+}

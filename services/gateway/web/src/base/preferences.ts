@@ -1,0 +1,59 @@
+// How the reader wants the page: its language and theme are kept with the browser; which colours rise and fall have, and
+// what stands before decimals, are facts about the reader, which memory keeps.
+import { setDecimals } from "./format";
+import { Store } from "./store";
+import { type Language, language, remember, remembered, setLanguage } from "./words";
+
+export const THEMES = ["system", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
+export type Rise = "green_up" | "red_up";
+
+const asTheme = (name: string | null): Theme => THEMES.find((theme) => theme === name) ?? "system";
+
+export class Preferences extends Store {
+  readonly #dark = matchMedia("(prefers-color-scheme: dark)");
+  #theme = asTheme(remembered("theme"));
+  #colours = "";
+
+  constructor() {
+    super();
+    this.#dark.addEventListener("change", () => this.#apply());
+    this.#apply();
+  }
+
+  get language(): Language { return language(); }
+  get theme(): Theme { return this.#theme; }
+  get isDark(): boolean { return this.#theme === "system" ? this.#dark.matches : this.#theme === "dark"; }
+
+  // Red rises in China and falls elsewhere, unless the reader has said otherwise.
+  get rise(): Rise {
+    if (this.#colours === "red_up" || this.#colours === "green_up") return this.#colours;
+    return this.language === "zh" ? "red_up" : "green_up";
+  }
+
+  speak(name: Language): void {
+    setLanguage(name);
+    this.#apply();
+  }
+
+  paint(theme: Theme): void {
+    this.#theme = theme;
+    remember("theme", theme);
+    this.#apply();
+  }
+
+  // Takes what memory knows of the reader.
+  follow(facts: { colours: string; decimals: string }): void {
+    this.#colours = facts.colours;
+    setDecimals(facts.decimals);
+    this.#apply();
+  }
+
+  #apply(): void {
+    const root = document.documentElement;
+    root.lang = this.language;
+    root.dataset.theme = this.isDark ? "dark" : "light";
+    root.dataset.rise = this.rise;
+    this.changed();
+  }
+}

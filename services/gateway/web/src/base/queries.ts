@@ -1,0 +1,57 @@
+// What the page reads from the gateway and keeps: names of the entries, and when a failed reading is tried again.
+import { QueryClient } from "@tanstack/react-query";
+
+import { asProblem, call, path } from "./api";
+import type { Conversations, Facts, Models, RunRecord } from "../contract/types";
+
+const LONGEST_PAUSE_MS = 15_000;
+const TRIES = 3;
+const CONVERSATIONS_PAGE = 100;
+
+export const pauseAfter = (tries: number): number => Math.min(LONGEST_PAUSE_MS, 1_000 * 2 ** tries);
+
+// A refusal is final; a gateway or planner that is away is not.
+export const isPassing = (thrown: unknown): boolean => {
+  const { status } = asProblem(thrown);
+  return status === 0 || status >= 500;
+};
+
+export const makeQueryClient = (): QueryClient => new QueryClient({
+  defaultOptions: {
+    queries: {
+      retry: (tries, thrown) => tries < TRIES && isPassing(thrown), retryDelay: pauseAfter,
+      refetchOnWindowFocus: false, staleTime: 5_000,
+      // A gateway on this machine is reached without any network.
+      networkMode: "always",
+    },
+    mutations: { networkMode: "always" },
+  },
+});
+
+// Calls until it is answered or refused, or until nobody wants the answer any more.
+export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, onFailure: (thrown: unknown) => void): Promise<T> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await ask();
+    } catch (thrown) {
+      if (!isWanted() || !isPassing(thrown)) throw thrown;
+      onFailure(thrown);
+      await new Promise((resume) => { setTimeout(resume, pauseAfter(tries)); });
+      if (!isWanted()) throw thrown;
+    }
+  }
+}
+
+export const KEYS = {
+  models: ["models"], facts: ["facts"], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
+  run: (id: string) => ["run", id],
+};
+
+export const readModels = (): Promise<Models> => call<Models>(path("models"));
+export const readFacts = (): Promise<Facts> => call<Facts>(`${path("facts")}?page_size=200`);
+export const readRun = (id: string): Promise<RunRecord> => call<RunRecord>(path("runs", id));
+
+export function readConversations(query: string, token: string): Promise<Conversations> {
+  const parts = new URLSearchParams({ page_size: String(CONVERSATIONS_PAGE), page_token: token, query });
+  return call<Conversations>(`${path("conversations")}?${parts}`);
+}

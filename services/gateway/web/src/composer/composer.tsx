@@ -1,0 +1,114 @@
+// The question, what is chosen beside it, and the files that go with it.
+import { type ClipboardEvent, type FormEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+
+import { count } from "../base/format";
+import { useStore } from "../base/store";
+import { word } from "../base/words";
+import { usePage } from "../page/context";
+import { Choices, ModelChoice, useModels } from "./choices";
+import { UploadChips } from "./upload-chips";
+import { ACCEPTED } from "./uploads";
+
+const MAX_QUESTION = 8000;
+const HIGHEST_PX = 200;
+
+export function Composer() {
+  const { session, uploads } = usePage();
+  useStore(session);
+  const files = useRef<HTMLInputElement>(null);
+  const models = useModels();
+  return (
+    <form id="composer" onSubmit={useSubmit()}>
+      {session.problem && <div id="problem" role="alert">{session.problem}</div>}
+      <div className="box">
+        <Question />
+        <UploadChips />
+        <div className="bar">
+          <button id="attach" type="button" className="quiet" aria-label={word("attach")} title={word("attach")} onClick={() => files.current?.click()}>＋</button>
+          <input ref={files} id="files" type="file" multiple tabIndex={-1} aria-hidden hidden accept={ACCEPTED} onChange={({ target }) => {
+            const chosen = [...(target.files ?? [])];
+            target.value = "";
+            void uploads.take(chosen);
+          }} />
+          <ModelChoice models={models} />
+          <Choices />
+          <Excess />
+          <span className="spacer" />
+          <span className="dim hint wide-only">{word("hint")}</span>
+          <button id="send" type="submit" className="primary" disabled={session.isSending}>{word("ask")}</button>
+        </div>
+      </div>
+      <p id="compliance" className="dim">{models.isRules && <span id="model-note">{`${word("rules")} · `}</span>}{word("compliance")}</p>
+    </form>
+  );
+}
+
+function useSubmit(): (event: FormEvent) => void {
+  const { session, draft } = usePage();
+  return (event) => {
+    event.preventDefault();
+    const question = draft.text.trim();
+    if (!question) return;
+    // What has been written meanwhile is another question.
+    void session.ask(question).then((isTaken) => { if (isTaken && draft.text.trim() === question) draft.write(""); });
+  };
+}
+
+function Question() {
+  const { session, draft, uploads } = usePage();
+  const { text } = useStore(draft);
+  const box = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    if (!box.current) return;
+    box.current.style.height = "auto";
+    box.current.style.height = `${Math.min(box.current.scrollHeight, HIGHEST_PX)}px`;
+  }, [text]);
+  useEffect(() => box.current?.focus(), []);
+  const act = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
+    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      event.currentTarget.form?.requestSubmit();
+    } else if (event.key === "ArrowUp" && !text && session.turns.length) {
+      event.preventDefault();
+      draft.write(session.turns.at(-1)?.run.question ?? "");
+    }
+  };
+  const paste = (event: ClipboardEvent): void => {
+    const pasted = [...event.clipboardData.files];
+    // Spreadsheets put a picture of the cells beside their text.
+    if (!pasted.length || event.clipboardData.types.includes("text/plain")) return;
+    event.preventDefault();
+    void uploads.take(pasted);
+  };
+  return <textarea ref={box} id="question" rows={1} value={text} aria-label={word("placeholder")} placeholder={word("placeholder")}
+    onChange={(event) => draft.write(event.target.value)} onKeyDown={act} onPaste={paste} />;
+}
+
+function Excess() {
+  const { draft } = usePage();
+  const { text } = useStore(draft);
+  const over = [...text].length - MAX_QUESTION;
+  return <span id="count" className="dim" role="status">{over > 0 ? `${count(over)} ${word("tooLong")}` : ""}</span>;
+}
+
+// Whether files are held over the place, and what is done with them when they are dropped there.
+export function useDrop() {
+  const { uploads } = usePage();
+  const [isOver, setOver] = useState(false);
+  const brings = (event: React.DragEvent): boolean => event.dataTransfer.types.includes("Files");
+  return {
+    className: isOver ? "dropping" : undefined,
+    onDragOver: (event: React.DragEvent) => {
+      if (!brings(event)) return;
+      event.preventDefault();
+      setOver(true);
+    },
+    onDragLeave: (event: React.DragEvent) => { if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOver(false); },
+    onDrop: (event: React.DragEvent) => {
+      if (!brings(event)) return;
+      event.preventDefault();
+      setOver(false);
+      void uploads.take([...event.dataTransfer.files]);
+    },
+  };
+}

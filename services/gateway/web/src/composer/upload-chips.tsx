@@ -1,0 +1,32 @@
+// The files that go with the question, as chips.
+import { count } from "../base/format";
+import { useStore } from "../base/store";
+import { counted, word } from "../base/words";
+import { usePage } from "../page/context";
+import { type Upload, isTable } from "./uploads";
+
+export function UploadChips() {
+  const { uploads } = usePage();
+  const { items } = useStore(uploads);
+  if (!items.length) return null;
+  return (
+    <ul id="uploads" className="gaps" aria-label={word("uploads")}>{items.map((item, place) => (
+      <li key={place} className={`chip ${isTable(item.name) ? "sheet" : "document"}`} aria-busy={item.state === "reading"}>
+        {item.state === "reading" && <span className="spin" aria-hidden />}
+        <span className="name" title={item.name}>{item.name}</span><span className="dim">{describe(item)}</span>
+        <button type="button" className="quiet" aria-label={`${word("remove")}: ${item.name}`} onClick={() => {
+          uploads.drop(item);
+          document.getElementById("attach")?.focus();
+        }}>✕</button>
+      </li>
+    ))}</ul>
+  );
+}
+
+function describe({ sheet, passages, state, issues }: Upload): string {
+  if (state === "reading") return word("readingFile");
+  const size = sheet
+    ? `${count(sheet.rows)} ${word("rows")} · ${counted(sheet.columns.length, "columns", "columns")}`
+    : counted(passages ?? 0, "onePassage", "passages");
+  return issues ? `${size} · ${word(sheet ? "unreadRows" : "unreadParts")}${word("colon")} ${issues}` : size;
+}

@@ -1,0 +1,26 @@
+// What every component of the page can reach.
+import { createContext, useContext } from "react";
+
+import type { Preferences } from "../base/preferences";
+import type { Uploads } from "../composer/uploads";
+import type { Draft } from "../composer/draft";
+import type { Layout } from "./layout";
+import type { Session } from "./session";
+import type { Unlisted } from "./unlisted";
+
+export interface PageParts {
+  draft: Draft;
+  layout: Layout;
+  preferences: Preferences;
+  session: Session;
+  unlisted: Unlisted;
+  uploads: Uploads;
+}
+
+export const PageContext = createContext<PageParts | null>(null);
+
+export function usePage(): PageParts {
+  const parts = useContext(PageContext);
+  if (!parts) throw new Error("a part of the page stands outside of it");
+  return parts;
+}

@@ -1,0 +1,73 @@
+// What of the page is open: the panel and its tab, the conversations where they are a drawer, and the one dialog.
+import { Store } from "../base/store";
+
+export const TABS = ["sources", "data", "code", "trace", "memory"] as const;
+export type Tab = (typeof TABS)[number];
+export type DialogName = "" | "palette" | "settings" | "help";
+
+// Three columns only where the text keeps its width; below, details and then conversations lie over it.
+const THREE_COLUMNS = "(min-width: 1280px)";
+const TWO_COLUMNS = "(min-width: 900px)";
+
+export class Layout extends Store {
+  readonly #three = matchMedia(THREE_COLUMNS);
+  readonly #two = matchMedia(TWO_COLUMNS);
+  readonly isEmbedded = new URLSearchParams(location.search).get("embed") === "1";
+  tab: Tab = "sources";
+  isPanelOpen: boolean;
+  isSidebarOpen = false;
+  dialog: DialogName = "";
+  // The entry of the panel to bring into sight, as a selector.
+  mark = "";
+  // What had the focus when something was opened over it.
+  #opener: HTMLElement | null = null;
+
+  constructor() {
+    super();
+    this.isPanelOpen = this.#three.matches && !this.isEmbedded;
+    const follow = (): void => {
+      if (this.#two.matches) this.isSidebarOpen = false;
+      this.changed();
+    };
+    for (const query of [this.#three, this.#two]) query.addEventListener("change", follow);
+  }
+
+  get isPanelOver(): boolean { return this.isEmbedded || !this.#three.matches; }
+  get isSidebarOver(): boolean { return this.isEmbedded || !this.#two.matches; }
+
+  togglePanel(isOpen = !this.isPanelOpen): void {
+    this.#remember(isOpen && !this.isPanelOpen);
+    this.isPanelOpen = isOpen;
+    this.changed();
+  }
+
+  toggleSidebar(isOpen = !this.isSidebarOpen): void {
+    this.#remember(isOpen && !this.isSidebarOpen);
+    this.isSidebarOpen = isOpen;
+    this.changed();
+  }
+
+  open(dialog: DialogName): void {
+    this.#remember(dialog !== "" && this.dialog === "");
+    this.dialog = dialog;
+    this.changed();
+  }
+
+  // Opens the panel at a tab, and there at one entry.
+  show(tab: Tab, mark = ""): void {
+    this.tab = tab;
+    this.mark = mark;
+    this.togglePanel(true);
+  }
+
+  #remember(isOpening: boolean): void {
+    if (isOpening && document.activeElement instanceof HTMLElement) this.#opener = document.activeElement;
+  }
+
+  // Gives the focus back to what opened the thing that is closed; for Radix, which knows its own triggers only.
+  readonly restoreFocus = (event: Event): void => {
+    event.preventDefault();
+    const opener = this.#opener?.isConnected && this.#opener !== document.body ? this.#opener : document.getElementById("question");
+    opener?.focus();
+  };
+}

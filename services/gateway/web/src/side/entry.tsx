@@ -1,0 +1,123 @@
+// One conversation of the list: opened, pinned, renamed, deleted.
+import { useQueryClient } from "@tanstack/react-query";
+import { AlertDialog } from "radix-ui";
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+
+import { asProblem, call, patch, path } from "../base/api";
+import { announce } from "../base/announce";
+import { KEYS } from "../base/queries";
+import { word } from "../base/words";
+import type { Conversation } from "../contract/types";
+
+interface Props {
+  item: Conversation;
+  // What was searched for.
+  query: string;
+  isCurrent: boolean;
+  onOpen: () => void;
+  // Before the list is read anew.
+  onChanged: () => void;
+  onRemoved: () => void;
+}
+
+// A conversation whose first run goes on: nothing can be done with it but to look at it.
+export function RunningEntry({ title, isCurrent, onOpen }: { title: string; isCurrent: boolean; onOpen: () => void }) {
+  return (
+    <div className="entry">
+      <button type="button" className="open" title={title} aria-current={isCurrent || undefined} onClick={onOpen}>{title}</button>
+      <span className="spin" role="img" aria-label={word("running")} />
+    </div>
+  );
+}
+
+export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, onRemoved }: Props) {
+  const queries = useQueryClient();
+  const [isRenamed, setRenamed] = useState(false);
+  const open = useRef<HTMLButtonElement>(null);
+  const isLeftByKey = useRef(false);
+  useEffect(() => {
+    if (isRenamed || !isLeftByKey.current) return;
+    isLeftByKey.current = false;
+    open.current?.focus();
+  }, [isRenamed]);
+  const attempt = async (act: () => Promise<unknown>): Promise<void> => {
+    try {
+      await act();
+    } catch (thrown) {
+      announce(asProblem(thrown).message);
+    }
+    await queries.invalidateQueries({ queryKey: KEYS.conversations });
+  };
+  const change = (changes: { title?: string; pinned?: boolean }): void => void attempt(async () => {
+    await patch(path("conversations", item.id), { ...changes, version: item.version });
+    onChanged();
+  });
+  const remove = (): void => void attempt(async () => {
+    await call(path("conversations", item.id), { method: "DELETE" });
+    onRemoved();
+  });
+  const leave = (isByKey: boolean, title = ""): void => {
+    isLeftByKey.current ||= isByKey;
+    setRenamed(false);
+    if (title && title !== item.title) change({ title });
+  };
+  return (
+    <div className="entry" data-conversation={item.id}>
+      {isRenamed ? <TitleField title={item.title} onLeave={leave} /> : (
+        <button ref={open} type="button" className="open" title={item.title} aria-current={isCurrent || undefined} onClick={onOpen}>
+          {item.title}{item.passage && <small><Emphasised text={item.passage} query={query} /></small>}
+        </button>
+      )}
+      <Act label={item.pinned ? "unpin" : "pin"} title={item.title} sign={item.pinned ? "★" : "☆"} onAct={() => change({ pinned: !item.pinned })} />
+      <Act label="rename" title={item.title} sign="✎" onAct={() => setRenamed(true)} />
+      <Removal title={item.title} onRemove={remove} />
+    </div>
+  );
+}
+
+function Act({ label, title, sign, onAct }: { label: string; title: string; sign: string; onAct: () => void }) {
+  return <button type="button" className="quiet act" aria-label={`${word(label)}: ${title}`} title={word(label)} onClick={onAct}>{sign}</button>;
+}
+
+// The title as a field: Enter keeps what is written, Escape and leaving it the old title.
+function TitleField({ title, onLeave }: { title: string; onLeave: (isByKey: boolean, title?: string) => void }) {
+  const [text, setText] = useState(title);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.select(), []);
+  const act = (event: KeyboardEvent): void => {
+    if (event.nativeEvent.isComposing || (event.key !== "Escape" && event.key !== "Enter")) return;
+    event.preventDefault(); // on the page Escape stops the run
+    onLeave(true, event.key === "Enter" ? text.trim() : "");
+  };
+  return <input ref={field} className="title" value={text} maxLength={200} autoFocus aria-label={word("rename")}
+    onChange={(event) => setText(event.target.value)} onKeyDown={act} onBlur={() => onLeave(false)} />;
+}
+
+function Removal({ title, onRemove }: { title: string; onRemove: () => void }) {
+  return (
+    <AlertDialog.Root>
+      <AlertDialog.Trigger asChild>
+        <button type="button" className="quiet act remove" aria-label={`${word("remove")}: ${title}`} title={word("remove")}>✕</button>
+      </AlertDialog.Trigger>
+      <AlertDialog.Portal>
+        <AlertDialog.Overlay className="veil" />
+        <AlertDialog.Content className="dialog small">
+          <AlertDialog.Title>{word("confirmRemove")}</AlertDialog.Title>
+          <AlertDialog.Description>{title}</AlertDialog.Description>
+          <div className="choice">
+            <AlertDialog.Cancel asChild><button type="button">{word("cancel")}</button></AlertDialog.Cancel>
+            <AlertDialog.Action asChild><button type="button" className="danger" onClick={onRemove}>{word("remove")}</button></AlertDialog.Action>
+          </div>
+        </AlertDialog.Content>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  );
+}
+
+// A text with the words of a search marked.
+function Emphasised({ text, query }: { text: string; query: string }) {
+  const words = query.split(/\s+/).filter(Boolean).map((one) => one.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  if (!words.length) return text;
+  // Every second part of a split by a group is what the group has found.
+  return text.split(new RegExp(`(${words.join("|")})`, "gi")).map((part, place) => (place % 2 ? <mark key={place}>{part}</mark> : part));
+}

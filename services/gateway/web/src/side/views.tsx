@@ -1,0 +1,110 @@
+// What the panel's tabs show of a run: its sources, its tables, its code, its steps.
+import { useState } from "react";
+
+import { originOf, titleOf } from "../answer/material";
+import { LiveTable } from "../answer/tables/table";
+import { path } from "../base/api";
+import { count, duration } from "../base/format";
+import { word } from "../base/words";
+import type { Sheet, Usage } from "../contract/types";
+import type { CodeItem, Item } from "../run/rows";
+import { type Run, kindOf } from "../run/run";
+import { Section, TraceRow } from "../turn/rows";
+
+const SNIPPET = 600;
+
+export function Sources({ run }: { run: Run }) {
+  const isCited = (item: Item): boolean => run.cited.has(item.number);
+  const ordered = run.items.sort((a, b) => Number(isCited(b)) - Number(isCited(a)) || a.number - b.number);
+  return ordered.map((item) => {
+    const kind = kindOf(item);
+    return (
+      <section key={item.number} className={`source ${kind}`} data-number={item.number} tabIndex={-1}>
+        <div className="kind">
+          {`[${item.number}] ${word(kind)}`}<span className="spacer" />
+          {run.over && kind !== "missing" && <span className="dim">{word(isCited(item) ? "cited" : "uncited")}</span>}
+        </div>
+        <strong>{titleOf(item)}</strong><div className="dim">{originOf(item)}</div>
+        <Detail item={item} />
+      </section>
+    );
+  });
+}
+
+function Detail({ item }: { item: Item }) {
+  if (item.passage) return <Quote text={item.passage.text} />;
+  if (item.code) return <div className="short"><Cell item={item as CodeItem} /></div>;
+  return item.sheet ? <Columns sheet={item.sheet} /> : null;
+}
+
+function Columns({ sheet }: { sheet: Sheet }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table className="columns"><tbody>{sheet.columns.map((column) => (
+        <tr key={column.name}>
+          <td className="mono">{column.name}</td>
+          {[column.unit, column.source, column.as_of].map((text, place) => <td key={place}>{text || "–"}</td>)}
+        </tr>
+      ))}</tbody></table>
+    </div>
+  );
+}
+
+function Quote({ text }: { text: string }) {
+  const [isWhole, setWhole] = useState(text.length <= SNIPPET);
+  if (isWhole) return <blockquote>{text}</blockquote>;
+  return <blockquote>{`${text.slice(0, SNIPPET)}… `}<button type="button" className="quiet" onClick={() => setWhole(true)}>{word("more")}</button></blockquote>;
+}
+
+export function Tables({ run }: { run: Run }) {
+  return run.of("sheet").map((item) => {
+    const { number, sheet, variable } = item;
+    const size = `${count(sheet.rows)} ${word("rows")} × ${sheet.columns.length} ${word("columns")}`;
+    return (
+      <section key={number} data-number={number}>
+        <div className="dim">{`[${number}] ${size} · ${word("used")} ${variable}`}</div>
+        <LiveTable item={item} />
+      </section>
+    );
+  });
+}
+
+export function Code({ run }: { run: Run }) {
+  return run.of("code").map((item) => {
+    const state = item.code.ok ? "ok" : "failed";
+    return (
+      <section key={item.number} className="source code" data-number={item.number}>
+        <div className="kind">
+          <span className="purpose">{`[${item.number}] ${item.purpose}`}</span><span className="spacer" />
+          <span className={state}>{word(state)}</span><span className="ms">{duration(Number(item.code.duration_ms))}</span>
+        </div>
+        <Cell item={item} />
+      </section>
+    );
+  });
+}
+
+function Cell({ item }: { item: CodeItem }) {
+  const { code: source, stdout, result, traceback } = item.code;
+  const parts: [string, string][] = [["", source], [word("output"), stdout], [word("result"), result], [word("traceback"), traceback]];
+  return <div className="cell">{parts.filter(([, text]) => text).map(([title, text]) => <Section key={title} title={title} text={text} />)}</div>;
+}
+
+// Tokens read and written, with what of them was cheaper or is not seen, and the cost where prices are known.
+export function usageOf({ prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cost, estimated }: Usage): string {
+  const part = (tokens: string, name: string): string => (Number(tokens) ? ` (${count(tokens)} ${word(name)})` : "");
+  const read = `${count(prompt_tokens)}${part(cached_tokens, "cachedTokens")}`;
+  const written = `${count(completion_tokens)}${part(reasoning_tokens, "reasoningTokens")}`;
+  const price = Number(cost) ? ` · ${word("cost")} ${Number(cost).toPrecision(3)}` : "";
+  return `${read} + ${written} ${word("tokens")}${estimated ? `, ${word("estimated")}` : ""}${price}`;
+}
+
+export function Steps({ run }: { run: Run }) {
+  const facts = [run.id, run.model, run.usage ? usageOf(run.usage) : ""].filter(Boolean).join(" · ");
+  return (
+    <>
+      {run.rows.map((row, place) => <TraceRow key={place} row={row} />)}
+      <p className="dim">{facts} <a href={path("runs", run.id)} target="_blank" rel="noreferrer">{word("record")}</a></p>
+    </>
+  );
+}

@@ -1,0 +1,76 @@
+// One turn of the thread: the question, the trace, the answer and what can be done with it.
+import { useEffect, useRef } from "react";
+
+import { Answer } from "../answer/answer";
+import { MissingData, Removed, Unchecked } from "../answer/gaps";
+import { useStore } from "../base/store";
+import { word } from "../base/words";
+import { usePage } from "../page/context";
+import type { Item } from "../run/rows";
+import type { Run } from "../run/run";
+import { RememberedLine } from "../side/remembered";
+import { ReadAs } from "./reading";
+import { Todo } from "./todo";
+import { Tools } from "./tools";
+import { Trace } from "./trace";
+import type { Turn } from "./turn";
+
+export function TurnView({ turn }: { turn: Turn }) {
+  const { session, layout } = usePage();
+  const { run } = useStore(turn);
+  const root = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (session.arriving !== turn) return;
+    session.arriving = null;
+    root.current?.scrollIntoView({ block: "start" });
+  });
+  const ask = (question: string): void => void session.ask(question);
+  const open = (item: Item): void => {
+    session.inspect(turn);
+    layout.show("sources", `[data-number="${item.number}"]`);
+  };
+  return (
+    <article ref={root} className="turn" data-run={run.id}>
+      <h2 className="asked">{run.question}</h2>
+      <Trace turn={turn} />
+      <Todo turn={turn} />
+      <ReadAs reading={run.reading} onAsk={ask} />
+      <Answer run={run} onOpen={open} />
+      <RememberedLine remembered={run.remembered} />
+      <div className="after">{run.over && <Conclusion turn={turn} onAsk={ask} />}</div>
+    </article>
+  );
+}
+
+function Conclusion({ turn, onAsk }: { turn: Turn; onAsk: (question: string) => void }) {
+  const { run } = turn;
+  return (
+    <>
+      <Choices run={run} onAsk={onAsk} />
+      <MissingData run={run} onAsk={onAsk} /><Removed run={run} /><Unchecked run={run} />
+      <Failure run={run} />
+      {turn.problem && <p><span className="chip bad" role="alert">{turn.problem}</span></p>}
+      {run.text && <Tools run={run} />}
+    </>
+  );
+}
+
+// The questions that the planner offers where it could not tell which one was meant.
+function Choices({ run, onAsk }: { run: Run; onAsk: (question: string) => void }) {
+  const options = run.clarification?.options ?? [];
+  if (!options.length) return null;
+  return (
+    <ul className="choices" aria-label={word("choose")}>{options.map((option) => (
+      <li key={option}><button type="button" className="example" onClick={() => onAsk(option)}>{option}</button></li>
+    ))}</ul>
+  );
+}
+
+function Failure({ run }: { run: Run }) {
+  if (!run.error && (run.text || run.state === "finished")) return null;
+  // The reader's own stop is no failure.
+  if (run.state === "stopped" && !run.error) return <p className="dim">{word("stoppedByYou")}</p>;
+  const reason = [run.culprit, run.error || `${word("noAnswer")} (${word(run.state)})`].filter(Boolean);
+  const said = run.error.startsWith(`${run.culprit}:`) ? run.error : reason.join(": ");
+  return <p><span className="chip bad" role="alert">{said}</span></p>;
+}

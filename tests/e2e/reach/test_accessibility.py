@@ -1,0 +1,94 @@
+"""Whoever cannot see the page or has no mouse: axe finds nothing serious in any state, in two languages and themes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from deploy.web import WEB
+from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.replay import serve_script
+from tests.e2e.test_answer_page import make_script
+from tests.e2e.test_reading_page import make_script as make_reading
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
+SETTLED = "() => Promise.all(document.getAnimations().filter((one) => one.effect.getTiming().iterations !== Infinity).map((one) => one.finished))"
+
+
+async def check(page: Page, state: str) -> None:
+    """Let axe look at the page as it is; fail with what it finds of weight."""
+    await page.evaluate(SETTLED)
+    await page.evaluate(AXE.read_text(encoding="utf-8"))
+    violations: list[dict[str, Any]] = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })"))[
+        "violations"
+    ]
+    heavy = [
+        (one["id"], one["nodes"][0]["html"][:200]) for one in violations if one["impact"] in ("serious", "critical")
+    ]
+    assert heavy == [], state
+
+
+async def check_panel(page: Page) -> None:
+    for tab in ("sources", "data", "code", "trace", "memory"):
+        await page.locator(f"#tab-{tab}").click()
+        await expect(page.locator("#panel-body")).to_have_attribute("aria-labelledby", f"tab-{tab}")
+        if tab == "data":
+            await expect(page.locator("#panel-body .table tbody tr").first).to_be_visible()
+        await check(page, tab)
+
+
+@pytest.mark.parametrize(
+    ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 1100), ("zh-CN", "light", 420)]
+)
+async def test_no_state_of_the_page_has_a_serious_finding(
+    browser: Browser, locale: str, theme: str, width: int
+) -> None:
+    """The states of a reader's way, from the welcome to the settings."""
+    expect.set_options(timeout=20_000)
+    script = make_script()
+    script.reading = make_reading().reading
+    async with serve_script(script) as house:
+        page = (await open_page(browser, house.url, width=width, locale=locale, theme=theme)).page
+        await expect(page.locator("#welcome .example").first).to_be_visible()
+        await check(page, "welcome")
+        house.planner.hold(9)
+        await ask(page)
+        await expect(page.locator(".trace .row")).to_have_count(4)
+        await check(page, "running")
+        house.planner.release()
+        await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible()
+        await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+        await check(page, "answer")
+        await page.locator(".trace > details > summary").click()
+        await check(page, "steps")
+        await page.locator(".answer .cite").first.focus()
+        await expect(page.locator("#card")).to_be_visible()
+        await check(page, "card")
+        await page.locator(".answer .cite").first.press("Enter")
+        await expect(page.locator("#panel")).to_be_visible()
+        await check_panel(page)
+        if width < 1280:
+            await page.keyboard.press("Escape")
+            await expect(page.locator("#panel")).to_have_count(0)
+        await page.locator(".tools .export").click()
+        await expect(page.get_by_role("menu")).to_be_visible()
+        await check(page, "menu")
+        await page.keyboard.press("Escape")
+        for keys, state in (("Control+k", "palette"), ("Control+/", "keys")):
+            await page.keyboard.press(keys)
+            await expect(page.get_by_role("dialog").last).to_be_visible()
+            await check(page, state)
+            await page.keyboard.press("Escape")
+            await expect(page.locator(".dialog")).to_have_count(0)
+        if width < 900:
+            await page.locator("#sidebar-toggle").click()
+            await check(page, "conversations")
+        await page.get_by_role("button", name="Settings" if locale == "en-US" else "设置").click()
+        await expect(page.locator(".settings")).to_be_visible()
+        await check(page, "settings")
