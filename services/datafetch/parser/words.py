@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
+from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.parser.draft import Draft
@@ -16,12 +15,11 @@ from fathom.services.datafetch.parser.lexicon import (
     find_content_words,
     find_phrases,
     find_terms,
+    group,
     load_function_words,
 )
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, list_unread, resolve_overlaps
 
-# A number in words: "five", 四.
-NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}]{{1,3}}", re.IGNORECASE)
 BLANKS = " ,，、的"
 
 
@@ -30,7 +28,7 @@ def find_words(text: str, draft: Draft) -> list[Mention]:
     transform = periods.find_transform(draft.text)[1] if draft.reading.transform else []
     measures = [Mention(MentionKind.MEASURE, *span, str(draft.reading.transform)) for span in transform]
     found = resolve_overlaps([*(item for item in draft.mentions if item.end), *measures, *find_terms(text)])
-    for finder in (find_phrases, _find_numbers, _find_number_words):
+    for finder in (find_phrases, _find_numbers):
         found += [item for item in finder(text) if is_free(item.span, found)]
     found = [_trim(item, text) for item in found]
     unread = find_content_words(blank(text, [item.span for item in found]))
@@ -45,19 +43,12 @@ def _trim(mention: Mention, text: str) -> Mention:
 
 
 def _find_numbers(text: str) -> Iterator[Mention]:
-    """Yield the numbers that no name, period or condition holds, with their unit: "50-day", "2 %", 3倍."""
+    """Yield the numbers that no name, period or condition holds, with their unit: "50-day", "2 %", 3倍, 四."""
     for match in cue("plain_number").finditer(text):
-        unit = choose("counted_units", match["u"] or "", whole=True)
-        count = match["n"].replace(",", "")
-        count = count if count[0].isdigit() else str(parse_number(count))
-        yield Mention(MentionKind.PARAMETER, *match.span(), f"{count} {unit}".strip(), 0.5)
-
-
-def _find_number_words(text: str) -> Iterator[Mention]:
-    """Yield the numbers in words: "five", 四."""
-    for match in NUMBER_WORD.finditer(text):
+        count = group(match, "n").replace(",", "")
+        value = count if count[0].isdecimal() else parse_number(count)
         # 一 in 一共 begins a word without content.
         is_within = any(text[match.start() : match.end() + more] in load_function_words() for more in (1, 2))
-        value = None if is_within else parse_number(match[0])
-        if value is not None:
-            yield Mention(MentionKind.PARAMETER, *match.span(), str(value), 0.5)
+        if value is not None and not is_within:
+            unit = choose("counted_units", group(match, "u"), whole=True)
+            yield Mention(MentionKind.PARAMETER, *match.span(), f"{value} {unit}".strip(), 0.5)

@@ -16,21 +16,6 @@ from fathom.services.datafetch.catalog.text import CJK, is_chinese
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 
 FOLDER = Path(__file__).resolve().parent
-TERMS = {
-    "measures": MentionKind.MEASURE,
-    "frequencies": MentionKind.FREQUENCY,
-    "outputs": MentionKind.OUTPUT,
-    "units": MentionKind.OUTPUT,
-    "adjustments": MentionKind.PARAMETER,
-}
-# Lists of phrases in ``cues.yaml`` that operators read, besides the terms.
-PHRASES = {
-    "transforms": MentionKind.MEASURE,
-    "densities": MentionKind.FREQUENCY,
-    "statistics": MentionKind.MEASURE,
-    "combinations": MentionKind.MEASURE,
-    "rivals": MentionKind.MEASURE,
-}
 # A cue of several words may hold names; it is one phrase only without them.
 PHRASE_CONFIDENCE = 0.8
 # A Latin word with its apostrophes and joints, or a number with its sign of percent.
@@ -51,17 +36,16 @@ def load(name: str) -> Any:
 
 
 @cache
+def cues(name: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns of an entry of ``cues.yaml`` by their values, in order; the value of a mere list is ""."""
+    entry = load("cues")[name]
+    return {value: _compile(one) for value, one in (entry if isinstance(entry, dict) else {"": entry}).items()}
+
+
 def cue(name: str) -> re.Pattern[str]:
     """Return the pattern of a list of phrases in ``cues.yaml``; a point parts an entry and the value in it."""
     entry, _, value = name.partition(".")
-    phrases = load("cues")[entry]
-    return _compile(phrases[value] if value else phrases)
-
-
-@cache
-def cues(name: str) -> dict[str, re.Pattern[str]]:
-    """Return the patterns of an entry of ``cues.yaml`` by their values, in order."""
-    return {value: _compile(phrases) for value, phrases in load("cues")[name].items()}
+    return cues(entry)[value]
 
 
 def choose(name: str, text: str, *, whole: bool = False) -> str:
@@ -76,8 +60,7 @@ def says(name: str, text: str) -> bool:
 
 def find_spans(names: Iterable[str], text: str) -> list[tuple[int, int]]:
     """Return where phrases of some entries of ``cues.yaml``, of any value, stand in a text."""
-    entries = ((name, load("cues").get(name)) for name in names)
-    patterns = (cues(name).values() if isinstance(entry, dict) else [cue(name)] for name, entry in entries)
+    patterns = (cues(name).values() if "." not in name else [cue(name)] for name in names)
     return [match.span() for found in patterns for one in found for match in one.finditer(text) if match[0]]
 
 
@@ -132,7 +115,7 @@ def list_terms() -> Iterator[tuple[str, str]]:
 @cache
 def load_known_words() -> frozenset[str]:
     """Return all words of the lexicons in small letters; none of them is a name."""
-    terms = (word for file in TERMS for word in list_words(file))
+    terms = (word for file in load("kinds")["files"] for word in list_words(file))
     # 天 and 涨 begin names as well: a single character that counts or measures sets nothing apart.
     apart = {word for term in terms for word in (term, *term.split()) if word.isascii() or len(word) > 1}
     return (load_function_words() - list_words("function_words", "量词")) | apart
@@ -159,17 +142,16 @@ def _index_terms(file: str) -> Names:
 
 def find_terms(text: str) -> Iterator[Mention]:
     """Yield the words for measures, frequencies, outputs, units and adjustments in a plain text."""
-    for file, kind in TERMS.items():
-        yield from (Mention(kind, match.start, match.end, match.id) for match in _index_terms(file).find(text))
+    for file, kind in load("kinds")["files"].items():
+        yield from (Mention(MentionKind(kind), one.start, one.end, one.id) for one in _index_terms(file).find(text))
 
 
 def find_phrases(text: str) -> Iterator[Mention]:
     """Yield the phrases that operators read besides the terms."""
-    patterns = ((kind, value, pattern) for name, kind in PHRASES.items() for value, pattern in cues(name).items())
-    for kind, value, pattern in patterns:
-        for match in pattern.finditer(text):
-            if match[0].strip():
-                yield Mention(kind, *match.span(), value, PHRASE_CONFIDENCE)
+    for entry, kind in load("kinds")["phrases"].items():
+        found = ((value, match) for value, pattern in cues(entry).items() for match in pattern.finditer(text))
+        said = ((value, match.span()) for value, match in found if match[0].strip())
+        yield from (Mention(MentionKind(kind), *span, value, PHRASE_CONFIDENCE) for value, span in said)
 
 
 def find_content_words(text: str) -> Iterator[tuple[int, int]]:
