@@ -18,11 +18,6 @@ from fathom.services.datafetch.parser.lexicon import cue, is_decisive, list_word
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
 
-# The density that a measure has by itself: rates of return and volatilities are per year.
-OWN_DENSITY = {
-    "cagr": Frequency.ANNUAL, "volatility": Frequency.ANNUAL, "yoy": Frequency.ANNUAL,
-    "qoq": Frequency.QUARTERLY, "mom": Frequency.MONTHLY,
-}  # fmt: skip
 # Days of the longest period of each length.
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
@@ -165,7 +160,7 @@ def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> set[str]:
 def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set[str]) -> set[str]:
     """Return the frequencies that the figures have, that their statistics are of, or whose single period is asked."""
     found = {query.frequency, query.every, *(spec.frequency for spec in specs)} - {Frequency.NATIVE}
-    found |= {density for measure, density in OWN_DENSITY.items() if measure in expressed}
+    found |= {Frequency(density) for measure, density in load("relations")["densities"].items() if measure in expressed}
     days = (query.end - query.start).days + 1 if query.start and query.end else max(LONGEST.values()) + 1
     return set(map(str, found | {density for density, longest in LONGEST.items() if days <= longest}))
 

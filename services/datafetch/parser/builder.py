@@ -31,8 +31,7 @@ BETWEEN_DATES = {Statistic.RETURN, Statistic.CHANGE, Statistic.CAGR}
 def build_query(draft: Draft) -> Query:
     """Return the typed query of a question; what it cannot express is added to ``draft.missing``."""
     names, transform = build_series(draft)
-    query = _Builder(draft, names, transform).build()
-    return apply_conditions(draft, query) if draft.conditions else query
+    return apply_conditions(draft, _Builder(draft, names, transform).build())
 
 
 @dataclass

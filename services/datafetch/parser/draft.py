@@ -13,7 +13,7 @@ from fathom.services.datafetch.parser.mention import Mention, MentionKind, selec
 from fathom.services.datafetch.parser.operators import ORDER, Conditions, Grouping, Ranking
 from fathom.services.datafetch.parser.periods import Reading
 from fathom.services.datafetch.query import formulas
-from fathom.services.datafetch.query.model import Frequency, Missing
+from fathom.services.datafetch.query.model import Frequency, Missing, Transform
 
 Meaning = TypeVar("Meaning")
 
@@ -23,7 +23,7 @@ class Draft:
     """A question with its mentions.
 
     ``text`` is without conditions and groupings, ``asked`` only without conditions. ``unit`` and ``currency`` are those
-    of the answer, ``reading`` holds the periods.
+    of the answer, ``reading`` holds the periods, ``transform`` the change over time that is asked for.
     """
 
     layer: Layer
@@ -33,6 +33,7 @@ class Draft:
     unit: str = ""
     currency: str = ""
     reading: Reading = field(default_factory=Reading)
+    transform: Transform = Transform.NONE
     missing: list[Missing] = field(default_factory=list)
 
     @property

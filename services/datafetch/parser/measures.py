@@ -35,7 +35,7 @@ class Wanted:
 
 def build_series(draft: Draft) -> tuple[list[str], Transform]:
     """Return the indicators and formulas of a question, and the transform that is left to apply to all of them."""
-    text, transform = draft.text, draft.reading.transform
+    text, transform = draft.text, draft.transform
     specs = draft.find_specs([item.value for item in draft.indicators])
     is_priced = bool(specs) and all(spec.default for spec in specs)
     if not transform and says("annual_change", text) and not is_priced:

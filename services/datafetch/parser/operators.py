@@ -54,15 +54,13 @@ class Conditions:
     """The filters of a question.
 
     ``pick`` is "rows", "count", "first", "last" or "who"; ``kind`` is the entity kind to choose from ("stock",
-    "currency") if ``pick`` is "who"; ``every`` is the length of the periods that are counted or listed. ``labels`` are
-    the spans with what each of them means: "> 5 %", "count".
+    "currency") if ``pick`` is "who"; ``every`` is the length of the periods that are counted or listed.
     """
 
     bounds: tuple[Bound, ...] = ()
     pick: str = "rows"
     kind: str = ""
     every: Frequency = Frequency.NATIVE
-    labels: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,20 +83,13 @@ class Ranking:
 
 
 def find_conditions(text: str) -> list[Mention]:
-    """Return the mentions of the filters of a normalised text; the meaning of each is all of them."""
-    found = parse_conditions(text)
-    labels = found.labels if found else ()
-    return [Mention(MentionKind.CONDITION, start, end, value, meaning=found) for start, end, value in labels]
-
-
-def parse_conditions(text: str) -> Conditions | None:
-    """Parse the filters of a normalised text; return None when it has none."""
+    """Return the filters of a normalised text, such as "> 5 %" and "count"; the meaning of each is all of them."""
     found = _find_bounds(text)
     rest = blank(text, [span for span, _ in found])
     said = {name: match for name in (*PICKS, "when") if (match := cue(name).search(rest))}
     found = found or _find_sign(rest, set(said))
     if not found:
-        return None
+        return []
     lengths = (choose("lengths", said[name][0]) for name in ("counts", "when") if name in said)
     every = Frequency(next(filter(None, lengths), ""))
     if every:
@@ -112,8 +103,8 @@ def parse_conditions(text: str) -> Conditions | None:
         labels[span] = f"{labels[span]}, {bound}" if span in labels else str(bound)
     labels |= {match.span(): pick for match in said.values()}
     kind = "" if pick != "who" else "currency" if "currencies" in said else "stock"
-    bounds = tuple(bound for _, bound in found)
-    return Conditions(bounds, pick, kind, every, tuple((*span, value) for span, value in labels.items()))
+    meaning = Conditions(tuple(bound for _, bound in found), pick, kind, every)
+    return [Mention(MentionKind.CONDITION, *span, value, meaning=meaning) for span, value in labels.items()]
 
 
 def _find_sign(rest: str, said: set[str]) -> list[tuple[Span, Bound]]:

@@ -42,13 +42,11 @@ def find_transform(text: str) -> tuple[Transform, list[Span]]:
 class Reading:
     """The time expressions of a text.
 
-    Holds the periods, what is wrong with impossible ones by their words, the change over time that is asked for, and
-    the matched spans.
+    Holds the periods, what is wrong with impossible ones by their words, and the matched spans.
     """
 
     periods: tuple[Period, ...] = ()
     impossible: Mapping[str, str] = field(default_factory=dict)
-    transform: Transform = Transform.NONE
     spans: tuple[Span, ...] = ()
 
     @property
@@ -95,7 +93,7 @@ def read(text: str, today: date) -> Reading:
     # Their union would be every day, and its statistic neither of those that were asked for.
     open_ended = [one for one in periods if not (one.start and one.end)] if len(periods) > 1 else []
     refused |= {shown[slice(*one.span)]: "only a single period can be open" for one in open_ended}
-    return Reading(periods, refused, find_transform(shown)[0], found.spans)
+    return Reading(periods, refused, found.spans)
 
 
 def convert(found: Found) -> Period:

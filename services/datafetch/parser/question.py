@@ -237,11 +237,12 @@ class Reader:
         transform, words = periods.find_transform(rest)
         if not transform and (words := self._find_annual_rates(draft, rest)):
             transform = Transform.YOY
-            draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in words]
+        draft.transform = transform
+        draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in words]
         # "12-month change" and "50-day moving average" describe measures, not periods.
         hidden = [*(words if transform in STEP_MONTHS else ()), *find_spans(["against"], rest)]
         hidden += find_spans(["window"], draft.text)
-        draft.reading = replace(periods.read(blank(rest, hidden), anchor), transform=transform)
+        draft.reading = periods.read(blank(rest, hidden), anchor)
         draft.mentions += draft.reading.list_mentions()
         impossible = draft.reading.impossible.items()
         draft.missing += [Missing(text, "NO_DATA_IN_PERIOD", said, period=text) for text, said in impossible]

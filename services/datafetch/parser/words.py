@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.catalog.text import blank
-from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import (
     choose,
@@ -25,9 +24,7 @@ BLANKS = " ,，、的"
 
 def find_words(text: str, draft: Draft) -> list[Mention]:
     """Return the mentions of a normalised question in their order, unknown words included."""
-    transform = periods.find_transform(draft.text)[1] if draft.reading.transform else []
-    measures = [Mention(MentionKind.MEASURE, *span, str(draft.reading.transform)) for span in transform]
-    found = resolve_overlaps([*(item for item in draft.mentions if item.end), *measures, *find_terms(text)])
+    found = resolve_overlaps([*(item for item in draft.mentions if item.end), *find_terms(text)])
     for finder in (find_phrases, _find_numbers):
         found += [item for item in finder(text) if is_free(item.span, found)]
     found = [_trim(item, text) for item in found]
