@@ -14,7 +14,7 @@ from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.draft import Draft, is_rate
 from fathom.services.datafetch.parser.filters import apply_conditions
 from fathom.services.datafetch.parser.lexicon import choose, says
-from fathom.services.datafetch.parser.measures import VALUES, Wanted, build_series, build_statistics
+from fathom.services.datafetch.parser.measures import VALUES, build_series, build_statistics
 from fathom.services.datafetch.parser.mention import MentionKind, select
 from fathom.services.datafetch.parser.operators import ORDER, Ranking, find_density
 from fathom.services.datafetch.parser.periods import Reading
@@ -44,7 +44,7 @@ class _Builder:
 
     def __post_init__(self) -> None:
         self.text = self.draft.text
-        self.wanted: Wanted = build_statistics(self.draft, self.names, self.transform)
+        self.wanted = build_statistics(self.draft, self.names, self.transform)
         self.statistics = self._choose_statistics()
         self.reading, self.period = self._choose_period()
 

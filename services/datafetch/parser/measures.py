@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from fathom.domain.periods.period import find_week
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.draft import Draft, is_rate
 from fathom.services.datafetch.parser.lexicon import cue, cues, says
-from fathom.services.datafetch.parser.operators import ORDER, Conditions, find_density, find_group_length
+from fathom.services.datafetch.parser.operators import ORDER, Conditions, Grouping, find_density, find_group_length
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
 
@@ -17,20 +17,6 @@ CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
 # Statistics that apply to every series, including rates of change.
 VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The statistics of a query.
-
-    ``every`` is their period length, ``outer`` the statistic over these periods, ``count`` the number of periods to
-    return.
-    """
-
-    statistics: tuple[Statistic, ...] = ()
-    every: Frequency = Frequency.NATIVE
-    outer: Statistic | None = None
-    count: int = 0
 
 
 def build_series(draft: Draft) -> tuple[list[str], Transform]:
@@ -117,14 +103,14 @@ def is_counted(text: str) -> bool:
     return says("statistics.change", text)
 
 
-def build_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> Wanted:
+def build_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> Grouping:
     """Return the statistics of a question, whose words that only rank do not count."""
     specs, nested, whole, text = draft.find_specs(names), draft.grouping, draft.reading.whole, draft.text_unranked
     native = draft.find_finest(names)
     # A nested statistic of a growth rate would group changes of changes.
     if nested is not None and specs and not transform:
-        inner = _fit((nested.inner,), specs, text)
-        return Wanted(inner[:1], nested.every, nested.outer, nested.count) if inner else Wanted()
+        inner = _fit(nested.statistics, specs, text)
+        return replace(nested, statistics=inner) if inner else Grouping()
     found = _find_statistics(draft, names, transform, text)
     if found == (Statistic.RETURN,) and says("annualized", text) and not find_density(text):
         # "What did it return, annualised?" The annualised figure of monthly returns is another one.
@@ -137,11 +123,11 @@ def build_statistics(draft: Draft, names: Sequence[str], transform: Transform) -
     if found and MOVES.issuperset(found) and native == Frequency.DAILY and whole.start is not None:
         # The return of one day needs the value of the day before, which only grouping by days reads.
         if whole.start == whole.end:
-            return Wanted(found, Frequency.DAILY)
+            return Grouping(found, Frequency.DAILY)
         is_single = len(draft.reading.periods) == 1 and whole.end is not None
         if is_single and find_week(whole.start) == (whole.start, whole.end):
-            return Wanted(found, Frequency.WEEKLY)
-    return Wanted(found, find_group_length(draft.blank_names(text), found, native))
+            return Grouping(found, Frequency.WEEKLY)
+    return Grouping(found, find_group_length(draft.blank_names(text), found, native))
 
 
 def _condition(
@@ -150,7 +136,7 @@ def _condition(
     specs: Sequence[IndicatorSpec],
     native: Frequency,
     transform: Transform,
-) -> Wanted:
+) -> Grouping:
     """Return the statistics that conditions apply to: none for raw values, or a change or mean of each period."""
     inner: tuple[Statistic, ...] = tuple(
         item for item in found if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)
@@ -160,14 +146,14 @@ def _condition(
     outer = Statistic.COUNT if asked.pick == "count" else None
     if asked.pick == "who":
         # Which companies pass is decided by their newest value if no statistic is named.
-        return Wanted(inner or (Statistic.LAST,))
+        return Grouping(inner or (Statistic.LAST,))
     is_move = not MOVES.isdisjoint(inner)
     # A move of each stored period (daily change) is a statistic of groups too; a mean of single values is not.
     if inner and asked.every and ORDER.index(asked.every) > ORDER.index(native) - (is_move and asked.every == native):
-        return Wanted(inner, asked.every, outer)
+        return Grouping(inner, asked.every, outer)
     if inner and not is_move:
-        return Wanted(inner)
-    return Wanted((Statistic.COUNT,)) if outer else Wanted()
+        return Grouping(inner)
+    return Grouping((Statistic.COUNT,)) if outer else Grouping()
 
 
 def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, said: str) -> tuple[Statistic, ...]:

@@ -65,12 +65,15 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Grouping:
-    """A nested statistic: ``outer`` over the ``inner`` statistic of each ``every``; ``count`` groups are returned."""
+    """The statistics of a query, of each period of a length if there is one.
 
-    every: Frequency
-    inner: Statistic
-    outer: Statistic
-    count: int
+    ``every`` is that length, ``outer`` the statistic over these periods, ``count`` the number of periods to return.
+    """
+
+    statistics: tuple[Statistic, ...] = ()
+    every: Frequency = Frequency.NATIVE
+    outer: Statistic | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ def find_grouping(text: str) -> list[Mention]:
     counted = cue("several").search(match[0]) or cue("several").search(ahead)
     number = group(counted, "n") if counted else ""
     start = min(match.start(), text.index(number)) if number else match.start()
-    found = Grouping(every, inner, Statistic(outer), (parse_number(number) or 1) if number else 1)
+    found = Grouping((inner,), every, Statistic(outer), (parse_number(number) or 1) if number else 1)
     labels = {MentionKind.MEASURE: inner, MentionKind.FREQUENCY: every, MentionKind.CONDITION: f"{outer} {found.count}"}
     # The name that stands between "which day" and "fell most" is read by others.
     gap = next((match.span(key) for key, words in match.groupdict().items() if key.startswith("gap") and words), None)

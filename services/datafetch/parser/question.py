@@ -32,7 +32,7 @@ from fathom.services.datafetch.parser.mention import (
 )
 from fathom.services.datafetch.parser.names import NameFinder
 from fathom.services.datafetch.parser.operators import find_conditions, find_grouping
-from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
+from fathom.services.datafetch.parser.rewording import Meanings, Speller, mark, reword
 from fathom.services.datafetch.parser.words import find_words
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
@@ -121,27 +121,27 @@ class Reader:
         return seen
 
     def _read_reworded(
-        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
+        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Mention]
     ) -> tuple[str, Understanding]:
         """Return the reworded text and its reading if that is better, else what was given."""
         words = self._normalise(reword(text, changes)) if changes else text
         again = self._read(words, as_of) if changes else seen
-        said = [item for item in changes if item.words.strip()]
+        said = [item for item in changes if item.value.strip()]
         if not self._is_better(again, seen, said):
             return text, seen
-        reworded = [Match(text[item.start : item.end], item.words, item.confidence, item.how) for item in said]
+        reworded = [Match(text[slice(*item.span)], item.value, item.confidence, item.how) for item in said]
         again.reworded = [*seen.reworded, *reworded]
         again.matches = [*again.reworded, *again.matches]
         again.mentions = mark(again.mentions, changes)
         # What is missing is named by the words of the question.
-        for own, meant in ((text[item.start : item.end], item.words) for item in said):
+        for own, meant in ((text[slice(*item.span)], item.value) for item in said):
             again.missing = [
                 replace(one, subject=one.subject.replace(meant, own), detail=one.detail.replace(meant, own))
                 for one in again.missing
             ]
         return words, again
 
-    def _is_better(self, again: Understanding, seen: Understanding, said: Sequence[Rewording]) -> bool:
+    def _is_better(self, again: Understanding, seen: Understanding, said: Sequence[Mention]) -> bool:
         """Return whether a reading of changed words is to be taken: fewer words are unread, and nothing is guessed."""
         if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
             return False
@@ -155,7 +155,7 @@ class Reader:
             return False
         # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
         refused = [one.subject for one in again.missing if one.reason == NOT_UNDERSTOOD]
-        return not any(item.words in subject for item in said for subject in refused)
+        return not any(item.value in subject for item in said for subject in refused)
 
     def _read(self, text: str, as_of: date | None) -> Understanding:
         """Parse a normalised question; positions are those of the text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from fathom.domain.chat.negation import is_denial
@@ -14,7 +14,7 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import grams
 from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.parser.lexicon import is_decisive, list_terms, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention, Span, overlap
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, Span, is_free, overlap
 
 # Shortest word that is corrected; a letter may be too many only in longer ones, or "stack" would be a stock.
 MIN_WORD, MIN_EXTRA, MIN_CHANGED = 5, 7, 9
@@ -37,30 +37,24 @@ Likenesses = Callable[[str], Sequence[tuple[str, float]]]
 """Returns the known names most like a text, best first, with a likeness of 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Rewording:
-    """Words of a question with those that they are read as; ``how`` is "typo" or "embedding"."""
-
-    start: int
-    end: int
-    words: str
-    how: str
-    confidence: float
+def make_rewording(span: Span, words: str, how: str, confidence: float) -> Mention:
+    """Return unread words of a question with those that they are read as; ``how`` is "typo" or "embedding"."""
+    return Mention(MentionKind.UNKNOWN, *span, words, confidence, how)
 
 
-def reword(text: str, changes: Sequence[Rewording]) -> str:
+def reword(text: str, changes: Sequence[Mention]) -> str:
     """Return the text with all changes, which do not overlap."""
     for change in sorted(changes, key=lambda item: -item.start):
-        text = text[: change.start] + change.words + text[change.end :]
+        text = text[: change.start] + change.value + text[change.end :]
     return text
 
 
-def mark(mentions: Sequence[Mention], changes: Sequence[Rewording]) -> list[Mention]:
+def mark(mentions: Sequence[Mention], changes: Sequence[Mention]) -> list[Mention]:
     """Return the mentions of a reworded text; those that hold changed words are no surer than the change."""
     marked, shift = list(mentions), 0
     for change in sorted(changes, key=lambda item: item.start):
-        span = (change.start + shift, change.start + shift + len(change.words))
-        shift += len(change.words) - (change.end - change.start)
+        span = (change.start + shift, change.start + shift + len(change.value))
+        shift += len(change.value) - (change.end - change.start)
         for at, item in enumerate(marked):
             if item.confidence and overlap(item.span, span):
                 marked[at] = replace(item, how=change.how, confidence=min(item.confidence, change.confidence))
@@ -82,7 +76,7 @@ class Speller:
             found[word[0]].append(word)
         return found
 
-    def find(self, text: str, unread: Sequence[Span]) -> Iterator[Rewording]:
+    def find(self, text: str, unread: Sequence[Span]) -> Iterator[Mention]:
         """Yield the corrections of misspelt words."""
         for start, end in unread:
             for match in re.finditer(r"[A-Za-z]+", text[start:end]):
@@ -91,7 +85,7 @@ class Speller:
                 is_code = spec is not None and spec.kind in CODED and len(match[0]) >= MIN_CODE and match[0].islower()
                 known = spec.id if spec is not None and is_code else self.correct(match[0].lower())
                 if known:
-                    yield Rewording(start + match.start(), start + match.end(), known, "typo", SPELLING)
+                    yield make_rewording((start + match.start(), start + match.end()), known, "typo", SPELLING)
 
     def knows(self, word: str) -> bool:
         """Return whether names of the catalog, the lexicons or the calendar have a word."""
@@ -138,7 +132,7 @@ class Meanings:
         self._terms, self._indicators, self._prepare, self.cut = terms, indicators, prepare, cut
         self._values = dict(list_terms())
 
-    def find(self, text: str, unread: Sequence[Span], phrases: Sequence[Span]) -> list[Rewording]:
+    def find(self, text: str, unread: Sequence[Span], phrases: Sequence[Span]) -> list[Mention]:
         """Return an indicator for each phrase of one, and a term for each unread word that no phrase holds."""
         # A name in capitals is no verb or noun that another word could stand for, and a known word is none either.
         unread = [
@@ -152,10 +146,10 @@ class Meanings:
             self._prepare([text[start:end] for start, end in spans])
         found = [(span, *self._read_phrase(text[slice(*span)])) for span in phrases]
         found += [(span, *self._read_word(text[slice(*span)])) for span in unread]
-        changes: list[Rewording] = []
+        changes: list[Mention] = []
         for span, words, alike in found:
-            if words and not any(overlap(span, (other.start, other.end)) for other in changes):
-                changes.append(Rewording(*span, words, "embedding", alike))
+            if words and is_free(span, changes):
+                changes.append(make_rewording(span, words, "embedding", alike))
         return changes
 
     def _read_phrase(self, phrase: str) -> tuple[str, float]:

@@ -84,7 +84,7 @@ def test_a_nested_statistic_is_read(
 ) -> None:
     found = find_grouping(text)[0].meaning
     assert isinstance(found, Grouping)
-    assert (found.every, found.inner, found.outer, found.count) == (every, inner, outer, count)
+    assert (found.every, found.statistics, found.outer, found.count) == (every, (inner,), outer, count)
 
 
 @pytest.mark.parametrize(
