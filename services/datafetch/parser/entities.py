@@ -13,7 +13,7 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
 from fathom.services.datafetch.parser.coordination import complete_coordinated
-from fathom.services.datafetch.parser.lexicon import cue, load_known_words
+from fathom.services.datafetch.parser.lexicon import CHINESE_RUN, cue, load_known_words
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free
 
 WORD_BEFORE, WORD_AFTER = re.compile(r"([A-Z][A-Za-z&'-]+) $"), re.compile(r"^ ([A-Z][A-Za-z&'-]+)")
@@ -62,8 +62,8 @@ class Resolver:
 
     @cached_property
     def _sounds(self) -> dict[tuple[str, ...], list[str]]:
-        written = ((form, ident) for _, form, ident in self._forms if len(form) >= MIN_SOUND and is_all_chinese(form))
-        return index((split_syllables(form), ident) for form, ident in written)
+        forms = ((form, ident) for _, form, ident in self._forms if len(form) >= MIN_SOUND)
+        return index((split_syllables(form), ident) for form, ident in forms if CHINESE_RUN.fullmatch(form))
 
     @cached_property
     def _lengths(self) -> dict[int, dict[str, list[str]]]:
@@ -78,23 +78,21 @@ class Resolver:
         names = self._layer.entity_names
         return [make_entity(m.ids, m.start, m.end) for m in complete_coordinated(text, names.find(text), names)]
 
-    def approximate(self, text: str) -> list[Mention]:
+    def approximate(self, text: str, share: float = 0.0) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
 
-        Meant for texts without an exact name.
+        Meant for texts without an exact name, of which each found one is at least a ``share``.
         """
-        found = next(filter(None, (reader(text) for reader in self._readers)), [])
-        return sorted(found, key=lambda item: item.start)
+        least = share * len(normal(text))
+        found = ([item for item in reader(text) if item.end - item.start >= least] for reader in self._readers)
+        return sorted(next(filter(None, found), []), key=lambda item: item.start)
 
     def resolve(self, mention: str, limit: int = 5) -> list[Mention]:
         """Return candidates for a whole mention, best first; empty when no name is near."""
         names = self._layer.entity_names
-        found = [make_entity(ids, 0, len(mention))] if (ids := names.find_all(mention)) else []
-        for reader in () if found else self._readers:
-            # A part of a mention is no match of the whole: 平安 in 平安大街.
-            found = [item for item in reader(mention) if item.end - item.start >= 0.7 * len(normal(mention))]
-            if found:
-                break
+        exact = names.find_all(mention)
+        # A part of a mention is no match of the whole: 平安 in 平安大街.
+        found = [make_entity(exact, 0, len(mention))] if exact else self.approximate(mention, 0.7)
         near = () if found else (ident for name in names.find_nearest(mention, limit) for ident in names.find_all(name))
         found += [make_entity((ident,), 0, 0, "near", 0.5) for ident in dict.fromkeys(near)]
         each = [(ident, item) for item in found for ident in item.ids]
@@ -117,7 +115,7 @@ class Resolver:
         """Find Chinese names written with homophones."""
 
         def read(window: str) -> Sequence[str]:
-            return self._sounds.get(split_syllables(window), ()) if is_all_chinese(window) else ()
+            return self._sounds.get(split_syllables(window), ()) if CHINESE_RUN.fullmatch(window) else ()
 
         return self._scan(text, 20, read, "sound", 0.9, MIN_SOUND)
 
@@ -199,10 +197,6 @@ def index(pairs: Iterator[tuple[Key, str]]) -> dict[Key, list[str]]:
     for key, ident in dict.fromkeys(pairs):
         found[key].append(ident)
     return found
-
-
-def is_all_chinese(text: str) -> bool:
-    return all(CJK.match(char) for char in text)
 
 
 def core_of(name: str) -> str:

@@ -9,7 +9,6 @@ from datetime import date
 
 from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
-from fathom.domain.text.scripts import HAN
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
@@ -19,7 +18,15 @@ from fathom.services.datafetch.parser.builder import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.entities import Resolver
 from fathom.services.datafetch.parser.leftovers import Leftovers
-from fathom.services.datafetch.parser.lexicon import cue, find_spans, group, list_words, load_vocabulary, says
+from fathom.services.datafetch.parser.lexicon import (
+    CHINESE_RUN,
+    cue,
+    find_spans,
+    group,
+    list_words,
+    load_vocabulary,
+    says,
+)
 from fathom.services.datafetch.parser.mention import (
     Mention,
     MentionKind,
@@ -43,7 +50,6 @@ NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 MOST_UNREAD = 24
 # A query is a conjunction over single values and one range of time, so neither can be written in it.
 INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
-HAN_WORD = re.compile(rf"[{HAN}]+")
 # "Thirty-year": a maturity or the length of a window, which the catalog spells with digits.
 LENGTH_IN_WORDS = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})-(year|month|week|day)\b", re.I)
 # Operators that are no names either, once the periods are read.
@@ -298,7 +304,7 @@ def name_whole_words(seen: Understanding, text: str, words: Sequence[Span]) -> N
     for span in (one for one in seen.unread if is_chinese(text[slice(*one)])):
         spans = [span, *(word for word in words if overlap(word, span))]
         whole = (min(one[0] for one in spans), max(one[1] for one in spans))
-        wholes[span] = whole if is_free(whole, known) and HAN_WORD.fullmatch(text, *whole) else span
+        wholes[span] = whole if is_free(whole, known) and CHINESE_RUN.fullmatch(text, *whole) else span
     unread = list_unread(dict.fromkeys(wholes.get(span, span) for span in seen.unread))
     read = [item for item in seen.mentions if item.kind != MentionKind.UNKNOWN and is_free(item.span, unread)]
     seen.mentions = sorted([*read, *unread], key=lambda item: item.start)

@@ -15,7 +15,7 @@ from fathom.services.datafetch.parser.lexicon import (
     find_phrases,
     find_terms,
     group,
-    load_function_words,
+    list_words,
 )
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, list_unread, resolve_overlaps
 
@@ -45,7 +45,7 @@ def _find_numbers(text: str) -> Iterator[Mention]:
         count = group(match, "n").replace(",", "")
         value = count if count[0].isdecimal() else parse_number(count)
         # 一 in 一共 begins a word without content.
-        is_within = any(text[match.start() : match.end() + more] in load_function_words() for more in (1, 2))
+        is_within = any(text[match.start() : match.end() + more] in list_words("function_words") for more in (1, 2))
         if value is not None and not is_within:
             unit = choose("counted_units", group(match, "u"), whole=True)
             yield Mention(MentionKind.PARAMETER, *match.span(), f"{value} {unit}".strip(), 0.5)

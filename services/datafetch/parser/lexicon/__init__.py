@@ -97,19 +97,13 @@ def list_words(file: str, *classes: str) -> frozenset[str]:
     return frozenset(walk(load(file), not classes))
 
 
-@cache
-def load_function_words() -> frozenset[str]:
-    """Return the words, in small letters, that carry no content of their own."""
-    return list_words("function_words")
-
-
 def list_terms() -> Iterator[tuple[str, str]]:
     """Yield the words for measures and how to show them with their values, and function words with none."""
     yield from (
         (word, value) for file in ("measures", "outputs") for value, words in load(file).items() for word in words
     )
     # A word that is most like one of these asks for nothing; those of one character are too like everything.
-    yield from ((word, "") for word in sorted(load_function_words()) if len(word) > 1)
+    yield from ((word, "") for word in sorted(list_words("function_words")) if len(word) > 1)
 
 
 @cache
@@ -118,13 +112,13 @@ def load_known_words() -> frozenset[str]:
     terms = (word for file in load("kinds")["files"] for word in list_words(file))
     # 天 and 涨 begin names as well: a single character that counts or measures sets nothing apart.
     apart = {word for term in terms for word in (term, *term.split()) if word.isascii() or len(word) > 1}
-    return (load_function_words() - list_words("function_words", "量词")) | apart
+    return (list_words("function_words") - list_words("function_words", "量词")) | apart
 
 
 @cache
 def load_vocabulary() -> frozenset[str]:
     """Return all words of the lexicons in small letters."""
-    return load_function_words() | load_known_words() | list_words("decisive")
+    return list_words("function_words") | load_known_words() | list_words("decisive")
 
 
 def is_decisive(words: str) -> bool:
@@ -159,7 +153,7 @@ def find_content_words(text: str) -> Iterator[tuple[int, int]]:
 
     NUL characters stand for words that are accounted for.
     """
-    known = load_function_words()
+    known = list_words("function_words")
     for match in LATIN_WORD.finditer(text):
         core = match[0].lower().replace("’", "'").removesuffix("'s")
         # "End-of-quarter" has content only if one of its parts has.
