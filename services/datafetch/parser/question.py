@@ -22,6 +22,7 @@ from fathom.services.datafetch.parser.lexicon import (
     CHINESE_RUN,
     cue,
     find_spans,
+    find_words,
     group,
     list_words,
     load_vocabulary,
@@ -40,7 +41,6 @@ from fathom.services.datafetch.parser.mention import (
 from fathom.services.datafetch.parser.names import NameFinder
 from fathom.services.datafetch.parser.operators import find_conditions, find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Speller, mark, reword
-from fathom.services.datafetch.parser.words import find_words
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
 
@@ -179,7 +179,7 @@ class Reader:
         matches = [Match(text[slice(*m.span)], m.value, m.confidence, m.how, m.others[:5]) for m in named]
         self._complete(draft)
         seen = Understanding(build_query(draft), draft.missing, matches)
-        found = find_words(blank(text, refused), draft)
+        found = find_words(blank(text, refused), draft.mentions)
         # A move needs two points in time, and "compared with the end of 2020" names one.
         lone = [period.span for period in draft.reading.periods if period.edge and len(draft.reading.periods) == 1]
         if lone and any(item.value in list_words("relations", "moves") for item in select(found, MentionKind.MEASURE)):

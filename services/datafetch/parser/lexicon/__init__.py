@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.catalog.names import Names
-from fathom.services.datafetch.catalog.text import CJK, is_chinese
-from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, list_unread, resolve_overlaps
 
 FOLDER = Path(__file__).resolve().parent
 # A cue of several words may hold names; it is one phrase only without them.
 PHRASE_CONFIDENCE = 0.8
+BLANKS = " ,，、的"
 # A Latin word with its apostrophes and joints, or a number with its sign of percent.
 LATIN_WORD = re.compile(
     r"\d+(?:st|nd|rd|th)\b|(?<!['’])[A-Za-z][A-Za-z0-9'’&./-]*[A-Za-z0-9]|(?<!['’])[A-Za-z]|\d[\d.,:/-]*\d%?|\d%?", re.A
@@ -140,12 +143,41 @@ def find_terms(text: str) -> Iterator[Mention]:
         yield from (Mention(MentionKind(kind), one.start, one.end, one.id) for one in _index_terms(file).find(text))
 
 
-def find_phrases(text: str) -> Iterator[Mention]:
+def _find_phrases(text: str) -> Iterator[Mention]:
     """Yield the phrases that operators read besides the terms."""
     for entry, kind in load("kinds")["phrases"].items():
         found = ((value, match) for value, pattern in cues(entry).items() for match in pattern.finditer(text))
         said = ((value, match.span()) for value, match in found if match[0].strip())
         yield from (Mention(MentionKind(kind), *span, value, PHRASE_CONFIDENCE) for value, span in said)
+
+
+def _find_numbers(text: str) -> Iterator[Mention]:
+    """Yield the numbers that no name, period or condition holds, with their unit: "50-day", "2 %", 3倍, 四."""
+    for match in cue("plain_number").finditer(text):
+        count = group(match, "n").replace(",", "")
+        value = count if count[0].isdecimal() else parse_number(count)
+        # 一 in 一共 begins a word without content.
+        is_within = any(text[match.start() : match.end() + more] in list_words("function_words") for more in (1, 2))
+        if value is not None and not is_within:
+            unit = choose("counted_units", group(match, "u"), whole=True)
+            yield Mention(MentionKind.PARAMETER, *match.span(), f"{value} {unit}".strip(), 0.5)
+
+
+def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
+    """Return what each word of a normalised question means, besides known mentions, in order; unknown words too."""
+    found = resolve_overlaps([*(item for item in mentions if item.end), *find_terms(text)])
+    for finder in (_find_phrases, _find_numbers):
+        found += [item for item in finder(text) if is_free(item.span, found)]
+    found = [_trim(item, text) for item in found]
+    unread = find_content_words(blank(text, [item.span for item in found]))
+    return sorted([*found, *list_unread(unread)], key=lambda item: item.span)
+
+
+def _trim(mention: Mention, text: str) -> Mention:
+    """Return the mention without blanks at its ends, which rules may match."""
+    words = text[mention.start : mention.end]
+    start = mention.start + len(words) - len(words.lstrip(BLANKS))
+    return replace(mention, start=start, end=start + len(words.strip(BLANKS)))
 
 
 def find_content_words(text: str) -> Iterator[tuple[int, int]]:
