@@ -25,7 +25,7 @@ from fathom.services.datafetch.discovery.candidates import Associate, Parts, fin
 from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
-from fathom.services.datafetch.parser.lexicon import list_terms, load_function_words
+from fathom.services.datafetch.parser.lexicon import list_terms, list_words
 from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
 from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.programs.loading import ProgramLoader
@@ -171,7 +171,7 @@ class Engine:
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
-        self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
+        self.matcher = Matcher(self.layer.indicators.values(), generic=list_words("function_words"))
         self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 

@@ -7,22 +7,17 @@ measure, condition, frequency or period), there are no figures.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import is_chinese, normal
-from fathom.services.datafetch.parser.lexicon import cue, is_comparative, is_decisive, load_expressions, load_relation
-from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.parser.lexicon import cue, is_decisive, list_words, load, says
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
 
-# The density that a measure has by itself: rates of return and volatilities are per year.
-OWN_DENSITY = {
-    "cagr": Frequency.ANNUAL, "volatility": Frequency.ANNUAL, "yoy": Frequency.ANNUAL,
-    "qoq": Frequency.QUARTERLY, "mom": Frequency.MONTHLY,
-}  # fmt: skip
 # Days of the longest period of each length.
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
@@ -37,72 +32,88 @@ class Objection:
     decisive: bool = False
 
 
-def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer: Layer) -> Iterator[Objection]:
-    """Yield the words of a question that its query does not express, in their order."""
+def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Objection]:
+    """Return the words of a question that its query does not express, in order, neighbours as one phrase: 第二高."""
+    found = sorted(_find_objections(text, mentions, query, layer), key=lambda item: item.start)
+    joined: list[Objection] = []
+    for item in found:
+        last = joined[-1] if joined else None
+        if last is not None and not text[last.end : item.start].strip():
+            reason = item.reason if item.decisive and not last.decisive else last.reason
+            joined[-1] = Objection(last.start, max(last.end, item.end), reason, last.decisive or item.decisive)
+        else:
+            joined.append(item)
+    return joined
+
+
+def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer: Layer) -> Iterator[Objection]:
     specs = _list_specs(query, layer)
-    expressed = _list_measures(query, specs)
-    densities, counts = _list_densities(query, specs, expressed), _list_counts(query)
-    marks = {mark for spec in specs for mark in re.findall(r"\((SA|NSA)", spec.unit)}
-    spelt = " ".join(map(normal, _list_names(query, specs, layer)))
+    expressed, asked = _list_measures(query, specs), {item.value for item in mentions}
+    counts = _list_counts(query) | {mark for spec in specs for mark in re.findall(r"\((SA|NSA)", spec.unit)}
     # The catalog lists measures such as "moving average" as names of prices, their input.
-    own = " ".join(map(normal, _list_names(query, [spec for spec in specs if not spec.default], layer)))
-    asked = {item.value for item in mentions}
-    # Whoever sees the figures of both periods can compare them.
-    several = len(query.periods) > 1 and bool(query.statistics)
+    own = _join_names([spec for spec in specs if not spec.default], query, layer)
+    names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
     paired = _find_pairing(mentions)
     if paired:
         yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
-    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and load_relation("moves") & expressed:
+    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and list_words("relations", "moves") & expressed:
         edge = next(item for item in mentions if item.value in ("max", "min"))
         yield Objection(*edge.span, "a move between two extremes is none of the whole period", decisive=True)
     for mention in mentions:
-        words = normal(text[mention.start : mention.end])
+        words = normal(text[slice(*mention.span)])
         # "Unadjusted" is part of the name of the series that was taken.
-        names = own if mention.kind == MentionKind.MEASURE else spelt
-        if _is_in(words, names):
+        if _is_in(words, names[0].get(mention.kind, names[1])):
             continue
+        reason, is_fatal = "", True
         if mention.kind == MentionKind.UNKNOWN:
-            # A ranking by something that was not understood is another ranking.
-            decisive = (is_decisive(words) and not (several and is_comparative(words))) or bool(query.order)
-            # A time that is named by what happened in it, while the figures are of all times.
-            ahead, behind = cue("of_event").search(text[: mention.start]), cue("event_behind").match(text, mention.end)
-            decisive = decisive or bool((ahead or behind) and query.start is None and query.end is None)
-            yield Objection(*mention.span, "no meaning of it is known here", decisive)
+            reason, is_fatal = "no meaning of it is known here", _is_decisive_unknown(text, mention, query)
         elif mention.kind == MentionKind.CONDITION and mention.value == "base":
-            yield Objection(*mention.span, "a move needs two points in time, and this is one", decisive=True)
-        elif mention.kind == MentionKind.PARAMETER and mention.value not in marks:
-            number = mention.value.partition(" ")[0]
-            if number not in counts:
-                # 12月 apart from its year is a month that no period holds.
-                # A statistic over another stretch of time is another figure; "which three days" counts figures.
-                listed = re.search(r"(?:\bwhich|哪)\s*$", text[: mention.start], re.I)
-                stretch = (
-                    bool(query.statistics) and mention.value.endswith(tuple(load_relation("lengths"))) and not listed
-                )
-                decisive = stretch or words.endswith(("月", "日", "号", "nsa"))
-                yield Objection(*mention.span, "no measure takes this", decisive)
-        elif mention.kind == MentionKind.FREQUENCY and mention.value not in densities:
-            yield Objection(*mention.span, f"the figures are not {mention.value}", decisive=True)
-        elif mention.kind == MentionKind.MEASURE and not _is_expressed(mention.value, expressed):
-            if not query.statistics and not query.transform:
-                if not is_computed(mention.value):
-                    yield Objection(*mention.span, "the figures are the series it is computed from")
-                elif not asked & load_relation("series"):
-                    yield Objection(*mention.span, "the figures are the series, not its measure")
-            else:
-                yield Objection(*mention.span, f"the figures are {', '.join(sorted(expressed))}", decisive=True)
+            reason = "a move needs two points in time, and this is one"
+        elif mention.kind == MentionKind.PARAMETER and {mention.value, mention.value.split(" ")[0]}.isdisjoint(counts):
+            # A statistic over another stretch of time is another figure; "which three days" counts figures.
+            is_listed = re.search(r"(?:\bwhich|哪)\s*$", text[: mention.start], re.I)
+            is_length = mention.value.endswith(tuple(list_words("relations", "lengths"))) and not is_listed
+            # 12月 apart from its year is a month that no period holds.
+            is_fatal = bool(query.statistics and is_length) or words.endswith(("月", "日", "号", "nsa"))
+            reason = "no measure takes this"
+        elif mention.kind == MentionKind.FREQUENCY and mention.value not in _list_densities(query, specs, expressed):
+            reason = f"the figures are not {mention.value}"
+        elif mention.kind == MentionKind.MEASURE and expressed.isdisjoint(_list_options(mention.value)):
+            is_fatal = bool(query.statistics or query.transform)
+            if is_fatal:
+                reason = f"the figures are {', '.join(sorted(expressed))}"
+            elif not is_computed(mention.value):
+                reason = "the figures are the series it is computed from"
+            elif not asked & list_words("relations", "series"):
+                reason = "the figures are the series, not its measure"
+        if reason:
+            yield Objection(*mention.span, reason, is_fatal)
+
+
+def _is_decisive_unknown(text: str, mention: Mention, query: Query) -> bool:
+    """Return whether a question is another one without a word that is unknown."""
+    words = normal(text[slice(*mention.span)])
+    # Whoever sees the figures of both periods can compare them.
+    is_shown = len(query.periods) > 1 and query.statistics and words in list_words("decisive", "comparison")
+    # A time that is named by what happened in it, while the figures are of all times.
+    is_event = says("of_event", text[: mention.start]) or cue("event_behind").match(text, mention.end)
+    is_timeless = query.start is None and query.end is None
+    # A ranking by something that was not understood is another ranking.
+    return bool((is_decisive(words) and not is_shown) or query.order or (is_event and is_timeless))
 
 
 def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Mention]:
     """Return the mentions, with words such as "worst" and "altogether" as the measure that is computed for them."""
     expressed = _list_measures(query, _list_specs(query, layer)) - {"price"}
-    computed = expressed & frozenset(map(str, (*query.statistics, query.outer, query.transform)))
+    computed = expressed & set(map(str, (*query.statistics, query.outer, query.transform)))
     settled = []
     for item in mentions:
         # A measure of its own stays as it was asked; what modifies one means the one that is computed.
-        options = load_expressions().get(item.value, frozenset()) & computed if item.kind == MentionKind.MEASURE else ()
-        modifies = item.value not in expressed and len(options) == 1 and item.value in load_relation("modifiers")
-        settled.append(replace(item, value=next(iter(options))) if modifies else item)
+        is_modifier = (
+            item.kind == MentionKind.MEASURE and item.value in list_words("relations", "modifiers") - expressed
+        )
+        options = computed.intersection(_list_options(item.value)) if is_modifier else set()
+        settled.append(replace(item, value=next(iter(options))) if len(options) == 1 else item)
     return settled
 
 
@@ -114,71 +125,54 @@ def _is_in(words: str, names: str) -> bool:
     return not words.isdecimal() and re.search(pattern, names) is not None
 
 
-def join_adjacent(text: str, objections: Iterable[Objection]) -> list[Objection]:
-    """Return the objections with neighbours as one phrase: "3 months before", 第二高."""
-    joined: list[Objection] = []
-    for item in sorted(objections, key=lambda item: item.start):
-        last = joined[-1] if joined else None
-        if last is not None and not text[last.end : item.start].strip():
-            reason = item.reason if item.decisive and not last.decisive else last.reason
-            joined[-1] = Objection(last.start, max(last.end, item.end), reason, last.decisive or item.decisive)
-        else:
-            joined.append(item)
-    return joined
-
-
 def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
     """Return the second period of names that each have a period of their own ("Apple in 2019, Oracle in 2020")."""
-    named = [item for item in mentions if item.kind in (MentionKind.ENTITY, MentionKind.PERIOD)]
-    turns = [item.kind for item in named]
-    apart = len(turns) >= 4 and all(one != other for one, other in pairwise(turns))
-    periods = [item for item in named if item.kind == MentionKind.PERIOD]
-    return periods[1] if apart and len({item.value for item in periods}) > 1 else None
+    named, periods = select(mentions, MentionKind.ENTITY, MentionKind.PERIOD), select(mentions, MentionKind.PERIOD)
+    is_turning = len(named) >= 4 and all(one.kind != other.kind for one, other in pairwise(named))
+    return periods[1] if is_turning and len({item.value for item in periods}) > 1 else None
 
 
 def is_computed(measure: str) -> bool:
-    return measure in {*map(str, Statistic), *map(str, Transform)} | load_relation("computed")
+    return measure in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed")
 
 
-def _is_expressed(measure: str, expressed: frozenset[str]) -> bool:
-    return bool(load_expressions().get(measure, frozenset({measure})) & expressed)
+def _list_options(measure: str) -> list[str]:
+    """Return the measures that a query may express a measure by."""
+    options: list[str] = load("relations")["expressed_by"].get(measure, [measure])
+    return options
 
 
-def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> frozenset[str]:
+def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> set[str]:
     """Return the measures that a query computes."""
-    found = {str(item) for item in (*query.statistics, query.outer, query.transform, query.combination) if item}
-    formulas = [*query.indicators, *(spec.formula for spec in specs)]
-    found |= {name for text in formulas for name in re.findall(r"\b(yoy|qoq|mom|ttm)\(", text)}
-    found |= {"ratio"} if any("/" in text for text in formulas) else set()
-    found |= {"spread"} if any(" - " in text for text in formulas) else set()
-    # One figure for each of several names is all that ranking them takes.
-    ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
-    found |= {"rank"} if ranked else set()
-    # "Fell below" is a condition with a verb of moving.
-    found |= load_relation("moves") if query.filters else set()
     # A price names what the figures are, whatever is computed of them.
-    found.add("price")
-    return frozenset(found if query.statistics else found | load_relation("plain"))
+    found = {"price", *map(str, filter(None, (*query.statistics, query.outer, query.transform, query.combination)))}
+    formulas = " ; ".join([*query.indicators, *(spec.formula for spec in specs)])
+    found.update(re.findall(r"\b(yoy|qoq|mom|ttm)\(", formulas))
+    # One figure for each of several names is all that ranking them takes.
+    is_ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
+    flags = {"ratio": "/" in formulas, "spread": " - " in formulas, "rank": is_ranked}
+    found.update(measure for measure, is_there in flags.items() if is_there)
+    # "Fell below" is a condition with a verb of moving.
+    found.update(list_words("relations", "moves") if query.filters else ())
+    return found if query.statistics else found | list_words("relations", "plain")
 
 
-def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: frozenset[str]) -> frozenset[str]:
+def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set[str]) -> set[str]:
     """Return the frequencies that the figures have, that their statistics are of, or whose single period is asked."""
-    found = {query.frequency, query.every, *(spec.frequency for spec in specs)}
-    found |= {density for measure, density in OWN_DENSITY.items() if measure in expressed}
-    if query.start and query.end:
-        days = (query.end - query.start).days + 1
-        found |= {density for density, longest in LONGEST.items() if days <= longest}
-    return frozenset(map(str, found - {Frequency.NATIVE}))
+    found = {query.frequency, query.every, *(spec.frequency for spec in specs)} - {Frequency.NATIVE}
+    found |= {Frequency(density) for measure, density in load("relations")["densities"].items() if measure in expressed}
+    days = (query.end - query.start).days + 1 if query.start and query.end else max(LONGEST.values()) + 1
+    return set(map(str, found | {density for density, longest in LONGEST.items() if days <= longest}))
 
 
-def _list_counts(query: Query) -> frozenset[str]:
+def _list_counts(query: Query) -> set[str]:
     """Return the numbers that say how many of something a query has: entities, indicators, years, rows."""
     found = {1, len(query.entities), len(query.indicators), len(query.periods), query.limit, query.tail}
     if query.start and query.end:
-        found.add(query.end.year - query.start.year + 1)
-        months = (query.end.year - query.start.year) * 12 + query.end.month - query.start.month + 1
-        found |= {months, months // 3}
-    return frozenset(map(str, found))
+        years = query.end.year - query.start.year
+        months = years * 12 + query.end.month - query.start.month + 1
+        found |= {years + 1, months, months // 3}
+    return set(map(str, found))
 
 
 def _list_specs(query: Query, layer: Layer) -> list[IndicatorSpec]:
@@ -187,9 +181,9 @@ def _list_specs(query: Query, layer: Layer) -> list[IndicatorSpec]:
     return [layer.indicators[name] for name in names if name in layer.indicators]
 
 
-def _list_names(query: Query, specs: Sequence[IndicatorSpec], layer: Layer) -> Iterator[str]:
-    """Yield the names and units of a query's indicators, and the names of its entities."""
-    for spec in specs:
-        yield from (spec.name, spec.name_zh, spec.unit, *layer.indicator_names.list_names(spec.id))
-    for entity in (layer.entities[name] for name in query.entities if name in layer.entities):
-        yield from (entity.name, entity.name_zh, *entity.aliases)
+def _join_names(specs: Sequence[IndicatorSpec], query: Query, layer: Layer) -> str:
+    """Return the names and units of indicators, and the names of a query's entities, in one text."""
+    named = ((spec.name, spec.name_zh, spec.unit, *layer.indicator_names.list_names(spec.id)) for spec in specs)
+    entities = (layer.entities[name] for name in query.entities if name in layer.entities)
+    owners = ((entity.name, entity.name_zh, *entity.aliases) for entity in entities)
+    return " ".join(normal(name) for names in (*named, *owners) for name in names)

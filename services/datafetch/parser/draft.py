@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
-from fathom.services.datafetch.parser.operators.conditions import Conditions
-from fathom.services.datafetch.parser.operators.groupings import Grouping, Ranking
-from fathom.services.datafetch.parser.time.expressions import Reading
+from fathom.services.datafetch.parser.operators import ORDER, Conditions, Grouping, Ranking
+from fathom.services.datafetch.parser.periods import Reading
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Missing, Transform
 
-ORDER = list(Frequency)
+Meaning = TypeVar("Meaning")
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Draft:
     """A question with its mentions.
 
     ``text`` is without conditions and groupings, ``asked`` only without conditions. ``unit`` and ``currency`` are those
-    of the answer, ``reading`` holds the periods.
+    of the answer, ``reading`` holds the periods, ``transform`` the change over time that is asked for.
     """
 
     layer: Layer
@@ -33,6 +33,7 @@ class Draft:
     unit: str = ""
     currency: str = ""
     reading: Reading = field(default_factory=Reading)
+    transform: Transform = Transform.NONE
     missing: list[Missing] = field(default_factory=list)
 
     @property
@@ -44,17 +45,20 @@ class Draft:
     def indicators(self) -> list[Mention]:
         return select(self.mentions, MentionKind.INDICATOR)
 
+    def _find_meaning(self, form: type[Meaning]) -> Meaning | None:
+        return next((item.meaning for item in self.mentions if isinstance(item.meaning, form)), None)
+
     @property
     def conditions(self) -> Conditions | None:
-        return next((item.meaning for item in self.mentions if isinstance(item.meaning, Conditions)), None)
+        return self._find_meaning(Conditions)
 
     @property
     def grouping(self) -> Grouping | None:
-        return next((item.meaning for item in self.mentions if isinstance(item.meaning, Grouping)), None)
+        return self._find_meaning(Grouping)
 
     @property
     def ranking(self) -> Ranking | None:
-        return next((item.meaning for item in self.mentions if isinstance(item.meaning, Ranking)), None)
+        return self._find_meaning(Ranking)
 
     @property
     def kinds(self) -> set[str]:
@@ -74,11 +78,9 @@ class Draft:
 
     def find_specs(self, names: Sequence[str]) -> list[IndicatorSpec]:
         """Return the stored indicators that names and formulas refer to, without duplicates."""
-        found: list[str] = []
         specs = self.layer.indicators
-        for name in names:
-            found += [name] if name in specs else formulas.list_leaves(formulas.parse(name, "question"))
-        return [specs[name] for name in dict.fromkeys(found) if name in specs]
+        leaves = ([name] if name in specs else formulas.list_leaves(formulas.parse(name, "question")) for name in names)
+        return [specs[name] for name in dict.fromkeys(name for found in leaves for name in found) if name in specs]
 
     def find_finest(self, names: Sequence[str]) -> Frequency:
         """Return the frequency of the finest of the series: a group must not be shorter than its values."""
@@ -87,6 +89,3 @@ class Draft:
 
 def is_rate(spec: IndicatorSpec) -> bool:
     return spec.unit.startswith(("%", "percentage"))
-
-
-CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import groupby
 
-from fathom.services.datafetch.query.model import Match
+Span = tuple[int, int]
 
 
 class MentionKind(StrEnum):
@@ -49,7 +48,7 @@ class Mention:
         return (self.value, *self.others)
 
     @property
-    def span(self) -> tuple[int, int]:
+    def span(self) -> Span:
         """Return the positions of the first character and behind the last one."""
         return self.start, self.end
 
@@ -59,65 +58,59 @@ def select(mentions: Iterable[Mention], *kinds: MentionKind) -> list[Mention]:
     return [item for item in mentions if item.kind in kinds]
 
 
-def is_free(mention: Mention, others: Iterable[Mention]) -> bool:
-    """Return whether a mention overlaps none of the others."""
-    return all(mention.end <= other.start or mention.start >= other.end for other in others)
+def list_unread(spans: Iterable[Span]) -> list[Mention]:
+    """Return mentions of words that have no meaning here."""
+    return [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in spans]
 
 
-def overlap(span: tuple[int, int], other: tuple[int, int]) -> bool:
+def overlap(span: Span, other: Span) -> bool:
     """Return whether two stretches of a text have a character in common."""
     return span[0] < other[1] and other[0] < span[1]
 
 
-def list_matches(text: str, mentions: Iterable[Mention]) -> list[Match]:
-    """Return how each name of a question was read."""
-    return [
-        Match(text[item.start : item.end], item.value, item.confidence, item.how, item.others[:5])
-        for item in mentions
-        if item.kind in (MentionKind.ENTITY, MentionKind.INDICATOR) and item.end
-    ]
+def join_spans(spans: Iterable[Span], text: str, joints: str | None = None) -> list[Span]:
+    """Return spans, as one those that touch, overlap or have only ``joints`` between them, by default blanks."""
+    joined: list[Span] = []
+    for start, end in spans:
+        if joined and not text[joined[-1][1] : start].strip(joints):
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
 
 
-def resolve_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
+def is_free(span: Span, others: Iterable[Mention]) -> bool:
+    """Return whether a stretch of a text overlaps none of some mentions."""
+    return not any(overlap(span, other.span) for other in others)
+
+
+def resolve_overlaps(mentions: Sequence[Mention]) -> list[Mention]:
     """Return the mentions in their order, of overlapping ones the longest, then the most confident, then the first.
 
     Several mentions of exactly the same words are all returned: "worst month" is a measure and a frequency.
     """
     taken: list[Mention] = []
-    spans: list[tuple[int, int]] = []
-    ranked = sorted(enumerate(mentions), key=lambda item: (item[1].start - item[1].end, -item[1].confidence, item[0]))
-    for _, mention in ranked:
-        span = mention.span
-        same = [other for other in taken if other.span == span]
-        if span in spans:
-            grouped = mention.how == "group" and all(other.value != mention.value for other in same)
-            if (grouped or all(other.kind != mention.kind for other in same)) and mention.confidence >= same[
-                0
-            ].confidence:
-                taken.append(mention)
-        elif all(span[1] <= start or span[0] >= end for start, end in spans):
-            taken.append(mention)
-            spans.append(span)
-    return sorted(taken, key=lambda item: (item.start, item.end))
+    for item in sorted(mentions, key=lambda one: (one.start - one.end, -one.confidence)):
+        same = [other for other in taken if other.span == item.span]
+        is_other = all(other.kind != item.kind for other in same)
+        is_member = item.how == "group" and all(other.value != item.value for other in same)
+        if is_free(item.span, taken) or (same and (is_other or is_member) and item.confidence >= same[0].confidence):
+            taken.append(item)
+    return sorted(taken, key=lambda item: item.span)
 
 
 def move_positions(mentions: Iterable[Mention], read: str, question: str) -> list[Mention]:
     """Return mentions of the text ``read`` with the positions of the same words in the question it was made from."""
     from rapidfuzz.distance import Levenshtein
 
-    if read == question:
-        return list(mentions)
     starts, ends = list(range(len(read) + 1)), list(range(len(read) + 1))
-    blocks = [(one.tag, one.src_start, one.src_end, one.dest_start) for one in Levenshtein.opcodes(read, question)]
-    # "10" for "Ten" is an insertion and a replacement: neighbours that differ are one changed stretch.
-    runs = [list(run) for _, run in groupby(blocks, key=lambda one: one[0] == "equal")]
-    limits = [*(run[0][3] for run in runs[1:]), len(question)]
-    for run, dest_end in zip(runs, limits, strict=True):
-        (tag, start, _, dest_start), end = run[0], run[-1][2]
-        for at in range(start, end):
-            # A changed stretch is mapped as a whole: its single characters have no counterparts.
-            equal = tag == "equal" or end - start == dest_end - dest_start
-            shift = dest_start - start
-            starts[at] = at + shift if equal else dest_start
-            ends[at + 1] = at + 1 + shift if equal else dest_end
+    at = to = 0
+    for block in Levenshtein.editops(read, question).as_matching_blocks():
+        # A changed stretch of another length is mapped as a whole: its single characters have no counterparts.
+        is_whole = block.a - at != block.b - to
+        for place in range(at, block.a + block.size):
+            shift = block.b - block.a if place >= block.a else to - at
+            changed = is_whole and place < block.a
+            starts[place], ends[place + 1] = (to, block.b) if changed else (place + shift, place + shift + 1)
+        at, to = block.a + block.size, block.b + block.size
     return [replace(item, start=starts[item.start], end=ends[item.end]) for item in mentions]

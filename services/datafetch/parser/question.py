@@ -9,31 +9,38 @@ from datetime import date
 
 from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
-from fathom.domain.text.scripts import HAN
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
-from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
-from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
+from fathom.services.datafetch.parser import periods
+from fathom.services.datafetch.parser.acceptance import find_objections, settle_measures
+from fathom.services.datafetch.parser.builder import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
+from fathom.services.datafetch.parser.entities import Resolver
+from fathom.services.datafetch.parser.leftovers import Leftovers
+from fathom.services.datafetch.parser.lexicon import (
+    CHINESE_RUN,
+    cue,
+    find_spans,
+    find_words,
+    group,
+    list_words,
+    load_vocabulary,
+    says,
+)
 from fathom.services.datafetch.parser.mention import (
     Mention,
     MentionKind,
+    Span,
     is_free,
-    list_matches,
+    list_unread,
     move_positions,
     overlap,
     select,
 )
-from fathom.services.datafetch.parser.names.entities import Resolver
-from fathom.services.datafetch.parser.names.finder import NameFinder
-from fathom.services.datafetch.parser.names.unmatched import Leftovers
-from fathom.services.datafetch.parser.operators.conditions import find_conditions
-from fathom.services.datafetch.parser.operators.groupings import find_grouping
-from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
-from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.parser.words import find_periods, find_words
+from fathom.services.datafetch.parser.names import NameFinder
+from fathom.services.datafetch.parser.operators import find_conditions, find_grouping
+from fathom.services.datafetch.parser.rewording import Meanings, Speller, mark, reword
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
 
@@ -43,9 +50,10 @@ NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 MOST_UNREAD = 24
 # A query is a conjunction over single values and one range of time, so neither can be written in it.
 INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
-HAN_WORD = re.compile(rf"[{HAN}]+")
 # "Thirty-year": a maturity or the length of a window, which the catalog spells with digits.
 LENGTH_IN_WORDS = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})-(year|month|week|day)\b", re.I)
+# Operators that are no names either, once the periods are read.
+SPOKEN = ("against", "latest", "combinations.spread", "rivals.return", "statistics", "densities", "growth")
 
 
 @dataclass
@@ -62,7 +70,7 @@ class Understanding:
     reworded: list[Match] = field(default_factory=list)
 
     @property
-    def unread(self) -> list[tuple[int, int]]:
+    def unread(self) -> list[Span]:
         """Return the spans of the words that have no meaning here."""
         return [item.span for item in select(self.mentions, MentionKind.UNKNOWN)]
 
@@ -70,6 +78,14 @@ class Understanding:
     def has_rereadable_words(self) -> bool:
         """Return whether some words are unread, and few enough to be compared by meaning."""
         return 0 < len(self.unread) <= MOST_UNREAD
+
+    def find_phrases(self, text: str) -> list[Span]:
+        """Return what may name an indicator: phrases refused as one, and unread words without any other name."""
+        subjects = [item.subject for item in self.missing if item.reason == "UNKNOWN_INDICATOR"]
+        refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
+        is_nameless = not self.query.entities and not self.query.indicators
+        trimmed = [trim(phrase, self.mentions) for phrase in refused]
+        return list(dict.fromkeys([*trimmed, *(self.unread if is_nameless else ())]))
 
 
 class Reader:
@@ -102,11 +118,8 @@ class Reader:
         seen = self._read(text, as_of)
         text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
         if meanings is not None and seen.has_rereadable_words:
-            changes: list[Rewording] = []
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
-            for change in meanings.find(text, strange, find_phrases(text, seen)):
-                if all(change.end <= other.start or change.start >= other.end for other in changes):
-                    changes.append(change)
+            changes = meanings.find(text, strange, seen.find_phrases(text))
             text, seen = self._read_reworded(text, seen, as_of, changes)
         if meanings is not None:
             name_whole_words(seen, text, meanings.cut(text))
@@ -114,42 +127,41 @@ class Reader:
         return seen
 
     def _read_reworded(
-        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
+        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Mention]
     ) -> tuple[str, Understanding]:
-        """Return the reworded text and its reading if fewer of its words are unread, else what was given."""
-        if not changes:
+        """Return the reworded text and its reading if that is better, else what was given."""
+        words = self._normalise(reword(text, changes)) if changes else text
+        again = self._read(words, as_of) if changes else seen
+        said = [item for item in changes if item.value.strip()]
+        if not self._is_better(again, seen, said):
             return text, seen
-        words = self._normalise(reword(text, changes))
-        again = self._read(words, as_of)
-        if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
-            return text, seen
-        # What means a rate of the economy is none of Apple's figures: "risk-free" beside a Sharpe ratio.
-        kinds = {self._layer.entities[item.value].kind for item in select(seen.mentions, MentionKind.ENTITY)}
-        guessed = [item for item in select(again.mentions, MentionKind.INDICATOR) if item.value not in list_named(seen)]
-        if kinds and any(kinds.isdisjoint(self._layer.indicators[item.value].kinds) for item in guessed):
-            return text, seen
-        # A guess does not make a name specific: of "goods shipped to Mexico" neither imports nor exports are said.
-        if is_specified(again.mentions) and not is_specified(seen.mentions):
-            return text, seen
-        # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
-        refused = [one.subject for one in again.missing if one.reason == "NOT_UNDERSTOOD"]
-        said = [item for item in changes if item.words.strip()]
-        if any(item.words in subject for item in said for subject in refused):
-            return text, seen
-        again.reworded = [
-            *seen.reworded,
-            *(Match(text[item.start : item.end], item.words, item.confidence, item.how) for item in said),
-        ]
+        reworded = [Match(text[slice(*item.span)], item.value, item.confidence, item.how) for item in said]
+        again.reworded = [*seen.reworded, *reworded]
         again.matches = [*again.reworded, *again.matches]
         again.mentions = mark(again.mentions, changes)
         # What is missing is named by the words of the question.
-        for item in said:
-            own = text[item.start : item.end]
+        for own, meant in ((text[slice(*item.span)], item.value) for item in said):
             again.missing = [
-                replace(one, subject=one.subject.replace(item.words, own), detail=one.detail.replace(item.words, own))
+                replace(one, subject=one.subject.replace(meant, own), detail=one.detail.replace(meant, own))
                 for one in again.missing
             ]
         return words, again
+
+    def _is_better(self, again: Understanding, seen: Understanding, said: Sequence[Mention]) -> bool:
+        """Return whether a reading of changed words is to be taken: fewer words are unread, and nothing is guessed."""
+        if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
+            return False
+        # What means a rate of the economy is none of Apple's figures: "risk-free" beside a Sharpe ratio.
+        kinds = {self._layer.entities[item.value].kind for item in select(seen.mentions, MentionKind.ENTITY)}
+        named, guessed = ({item.value for item in select(one.mentions, MentionKind.INDICATOR)} for one in (seen, again))
+        if kinds and any(kinds.isdisjoint(self._layer.indicators[ident].kinds) for ident in guessed - named):
+            return False
+        # A guess does not make a name specific: of "goods shipped to Mexico" neither imports nor exports are said.
+        if any(item.how == "words" for item in again.mentions) > any(item.how == "words" for item in seen.mentions):
+            return False
+        # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
+        refused = [one.subject for one in again.missing if one.reason == NOT_UNDERSTOOD]
+        return not any(item.value in subject for item in said for subject in refused)
 
     def _read(self, text: str, as_of: date | None) -> Understanding:
         """Parse a normalised question; positions are those of the text."""
@@ -162,21 +174,19 @@ class Reader:
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
         rest = self._find_periods(draft, as_of)
-        leftovers = Leftovers(self._layer, self._matcher, draft.text, rest, draft.kinds, draft.mentions, draft.missing)
-        leftovers.read()
-        draft.mentions = leftovers.mentions
-        seen = Understanding(missing=draft.missing, matches=list_matches(text, draft.mentions))
+        Leftovers(draft, self._matcher, rest).read()
+        named = [item for item in select(draft.mentions, MentionKind.ENTITY, MentionKind.INDICATOR) if item.end]
+        matches = [Match(text[slice(*m.span)], m.value, m.confidence, m.how, m.others[:5]) for m in named]
         self._complete(draft)
-        seen.query = build_query(draft)
-        found = find_words(blank(text, refused), draft)
+        seen = Understanding(build_query(draft), draft.missing, matches)
+        found = find_words(blank(text, refused), draft.mentions)
         # A move needs two points in time, and "compared with the end of 2020" names one.
         lone = [period.span for period in draft.reading.periods if period.edge and len(draft.reading.periods) == 1]
-        if lone and any(item.value in load_relation("moves") for item in select(found, MentionKind.MEASURE)):
+        if lone and any(item.value in list_words("relations", "moves") for item in select(found, MentionKind.MEASURE)):
             found.append(Mention(MentionKind.CONDITION, *lone[0], "base"))
         self._accept(text, found, seen)
         found = settle_measures(found, seen.query, self._layer)
-        found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in refused]
-        seen.mentions = sorted(found, key=lambda item: item.start)
+        seen.mentions = sorted([*found, *list_unread(refused)], key=lambda item: item.start)
         if refused:
             # Answering only the rest would answer the opposite, so nothing is fetched.
             missing = [report_not_understood(text[slice(*span)], INEXPRESSIBLE) for span in refused]
@@ -192,12 +202,15 @@ class Reader:
         named = self._layer.indicator_names.find(text)
         for match in reversed(list(cue("abbreviated_length").finditer(text))):
             # A name of the catalog may hold an abbreviation: "10y-2y".
-            if all(match.end() <= name.start or match.start() >= name.end for name in named):
-                text = text[: match.start()] + _spell_length(match) + text[match.end() :]
+            if not any(overlap(match.span(), (name.start, name.end)) for name in named):
+                # "10yr" is "10-year", "2 yrs" are "2 years".
+                unit, gap = match["unit"].lower(), match["gap"] or "-"
+                length = ("year" if unit[0] == "y" else "month") + ("s" if unit[-1] == "s" and gap == " " else "")
+                text = text[: match.start()] + match["n"] + gap + length + text[match.end() :]
         text = LENGTH_IN_WORDS.sub(lambda match: f"{parse_number(match[1])}-{match[2]}", text)
         return self._pair.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
-    def _find_imperatives(self, text: str) -> Iterator[tuple[int, int]]:
+    def _find_imperatives(self, text: str) -> Iterator[Span]:
         """Yield the verbs that begin sentences and mean nothing here: "Write a report" names no company."""
         for match in cue("imperative").finditer(text):
             word = group(match, "w")
@@ -205,13 +218,13 @@ class Reader:
             if not named and word.lower() not in load_vocabulary():
                 yield match.end() - len(word), match.end()
 
-    def _find_inexpressible(self, text: str, rest: str) -> list[tuple[int, int]]:
+    def _find_inexpressible(self, text: str, rest: str) -> list[Span]:
         """Return the spans of phrases that exclude something or negate a comparison, which no query can express.
 
         Phrases inside the names of entities and indicators do not count: "core CPI excluding food" is a name.
         """
         known = [*self._layer.loose_names.find_loosely(text, PARTICLES), *self._layer.entity_names.find(text)]
-        within = [(m.start, m.end) for m in known] + [m.span() for m in cue("unadjusted").finditer(text)]
+        within = [*((m.start, m.end) for m in known), *find_spans(["unadjusted"], text)]
         return [
             (start, start + len(text[start:end].rstrip()))
             for start, end in sorted([*find_exclusions(text), *find_denials(rest)])
@@ -227,32 +240,26 @@ class Reader:
         # The last day with data, not the clock: bundled series end years ago, and "last year" would be empty.
         anchor = as_of or self._latest(draft.entities, [item.value for item in draft.indicators])
         rest = blank(draft.text, [item.span for item in draft.mentions])
-        transform, words = expressions.transform_of(rest)
-        rates = self._find_annual_rates(draft, rest)
-        if rates and not transform:
-            transform, words = Transform.YOY, rates
-            draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in rates]
+        transform, words = periods.find_transform(rest)
+        if not transform and (words := self._find_annual_rates(draft, rest)):
+            transform = Transform.YOY
+        draft.transform = transform
+        draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in words]
         # "12-month change" and "50-day moving average" describe measures, not periods.
-        hidden = words if transform in STEP_MONTHS else []
-        hidden = hidden + [m.span() for m in (*cue("against").finditer(rest), *cue("window").finditer(draft.text))]
-        draft.reading = replace(expressions.read(blank(rest, hidden), anchor), transform=transform)
-        draft.mentions += find_periods(draft.reading)
-        for text, said in draft.reading.impossible.items():
-            draft.missing.append(Missing(text, "NO_DATA_IN_PERIOD", said, period=text))
-        # Words of comparison, statistics and growth are no names either.
+        hidden = [*(words if transform in STEP_MONTHS else ()), *find_spans(["against"], rest)]
+        hidden += find_spans(["window"], draft.text)
+        draft.reading = periods.read(blank(rest, hidden), anchor)
+        draft.mentions += draft.reading.list_mentions()
+        impossible = draft.reading.impossible.items()
+        draft.missing += [Missing(text, "NO_DATA_IN_PERIOD", said, period=text) for text, said in impossible]
         rest = blank(rest, [*draft.reading.spans, *words])
-        patterns = [cue(name) for name in ("against", "latest", "spread", "rivals")]
-        patterns += [pattern for name in ("statistics", "densities") for _, pattern in cues(name)]
-        spoken = [match.span() for pattern in patterns for match in pattern.finditer(rest) if match[0]]
-        return blank(rest, [*spoken, *(m.span() for m in cue("growth").finditer(rest))])
+        return blank(rest, find_spans(SPOKEN, rest))
 
-    def _find_annual_rates(self, draft: Draft, rest: str) -> list[tuple[int, int]]:
+    def _find_annual_rates(self, draft: Draft, rest: str) -> list[Span]:
         """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""
         specs = [(item, self._layer.indicators[item.value]) for item in draft.indicators]
-        starts = [
-            item.start for item, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"
-        ]
-        found = (cue("year_ahead").search(rest[:start]) for start in starts)
+        rates = [one for one, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"]
+        found = (cue("year_ahead").search(rest[: item.start]) for item in rates)
         return [match.span() for match in found if match]
 
     def _complete(self, draft: Draft) -> None:
@@ -260,86 +267,52 @@ class Reader:
         # With words that no indicator fits a default figure would answer another question.
         if any(item.reason == "UNKNOWN_INDICATOR" for item in draft.missing):
             return
-        specs, found = [self._layer.indicators[item.value] for item in draft.indicators], draft.entities
+        specs, owners = draft.find_specs([item.value for item in draft.indicators]), draft.entities
         covered = {kind for spec in specs for kind in spec.kinds}
-        owned = specs and found and covered == {"economy"} and "economy" not in draft.kinds
-        if owned and not cue("together").search(draft.text):
+        is_foreign = specs and owners and covered == {"economy"} and "economy" not in draft.kinds
+        if is_foreign and not says("together", draft.text):
             # "Capacity utilization of Apple" must not be answered with the figure for the country.
-            owner = select(draft.mentions, MentionKind.ENTITY)[0]
-            names = ", ".join(spec.name for spec in specs)
+            owner, names = select(draft.mentions, MentionKind.ENTITY)[0], ", ".join(spec.name for spec in specs)
             said = f"{names} is kept for economies, not for {self._layer.entities[owner.value].name}"
-            words = draft.text[owner.start : owner.end]
-            draft.missing.append(Missing(words, "NO_MATCH", said, aspect=specs[0].id))
+            draft.missing.append(Missing(draft.text[slice(*owner.span)], "NO_MATCH", said, aspect=specs[0].id))
             draft.mentions = [item for item in draft.mentions if item.kind != MentionKind.INDICATOR]
             return
         # An entity whose kind has none of the named indicators still gets its default, beside those of the others.
         kinds = draft.kinds - covered - ({"economy"} if specs else set())
-        draft.mentions += [
-            Mention(MentionKind.INDICATOR, 0, 0, spec.id)
-            for spec in self._layer.indicators.values()
-            if spec.default and kinds & set(spec.kinds)
-        ]
+        defaults = [spec for spec in self._layer.indicators.values() if spec.default and kinds & set(spec.kinds)]
+        draft.mentions += [Mention(MentionKind.INDICATOR, 0, 0, spec.id) for spec in defaults]
 
     def _accept(self, text: str, mentions: Sequence[Mention], seen: Understanding) -> None:
         """Report the words that the query leaves out; empty it when one of them changes what is asked."""
-        if not seen.query.indicators:
-            return
         # A word is reported once, by the more specific item.
-        told = " ".join(f"{item.subject} {item.aspect}" for item in seen.missing)
-        for objection in join_adjacent(text, find_objections(text, mentions, seen.query, self._layer)):
+        reported = " ".join(f"{item.subject} {item.aspect}" for item in seen.missing)
+        query = seen.query
+        for objection in find_objections(text, mentions, query, self._layer) if query.indicators else ():
             words = text[objection.start : objection.end]
-            if words not in told:
+            if words not in reported:
                 seen.missing.append(report_not_understood(words, objection.reason))
-                if objection.decisive:
-                    seen.query = Query()
+                seen.query = Query() if objection.decisive else seen.query
 
 
-def list_named(seen: Understanding) -> set[str]:
-    """Return the indicators that a question names."""
-    return {item.value for item in select(seen.mentions, MentionKind.INDICATOR)}
-
-
-def name_whole_words(seen: Understanding, text: str, words: Sequence[tuple[int, int]]) -> None:
+def name_whole_words(seen: Understanding, text: str, words: Sequence[Span]) -> None:
     """Let unread Chinese characters be named with all of their word: 能力 for the 力 behind 盈利能.
 
     A single character of it that is a cue elsewhere is none in it: 成 in 成长.
     """
     known = [item for item in seen.mentions if item.kind != MentionKind.UNKNOWN and item.end - item.start != 1]
-    names: dict[str, str] = {}
-    found: list[Mention] = []
-    for item in seen.mentions:
-        own = text[slice(*item.span)]
-        if item.kind == MentionKind.UNKNOWN and is_chinese(own):
-            spans = [item.span, *(span for span in words if overlap(span, item.span))]
-            whole = replace(item, start=min(span[0] for span in spans), end=max(span[1] for span in spans))
-            item = whole if is_free(whole, known) and HAN_WORD.fullmatch(text, *whole.span) else item
-            names[own] = text[slice(*item.span)]
-        if item not in found:
-            found.append(item)
-    unread = [item.span for item in found if item.kind == MentionKind.UNKNOWN]
-    seen.mentions = [
-        item
-        for item in found
-        if item.kind == MentionKind.UNKNOWN or not any(start <= item.start < item.end <= end for start, end in unread)
-    ]
+    wholes: dict[Span, Span] = {}
+    for span in (one for one in seen.unread if is_chinese(text[slice(*one)])):
+        spans = [span, *(word for word in words if overlap(word, span))]
+        whole = (min(one[0] for one in spans), max(one[1] for one in spans))
+        wholes[span] = whole if is_free(whole, known) and CHINESE_RUN.fullmatch(text, *whole) else span
+    unread = list_unread(dict.fromkeys(wholes.get(span, span) for span in seen.unread))
+    read = [item for item in seen.mentions if item.kind != MentionKind.UNKNOWN and is_free(item.span, unread)]
+    seen.mentions = sorted([*read, *unread], key=lambda item: item.start)
+    names = {text[slice(*span)]: text[slice(*whole)] for span, whole in wholes.items()}
     seen.missing = [replace(one, subject=names.get(one.subject, one.subject)) for one in seen.missing]
 
 
-def is_specified(mentions: Sequence[Mention]) -> bool:
-    return any(item.how == "words" for item in mentions)
-
-
-def find_phrases(text: str, seen: Understanding) -> list[tuple[int, int]]:
-    """Return the phrases that may name an indicator: those refused as one, and unread words without any other name."""
-    subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
-    refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
-    phrases = [trim(phrase, seen.mentions) for phrase in refused]
-    if not seen.query.entities and not seen.query.indicators:
-        phrases += seen.unread
-    return list(dict.fromkeys(phrases))
-
-
-def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:
+def trim(phrase: Span, mentions: Sequence[Mention]) -> Span:
     """Return a phrase without the words at its end that have a meaning of their own: 同比 in 医疗保健CPI同比."""
     start, end = phrase
     named = (MentionKind.INDICATOR, MentionKind.UNKNOWN)
@@ -347,13 +320,6 @@ def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int
         if item.kind not in named and start < item.start and item.end == end:
             end = item.start
     return start, end
-
-
-def _spell_length(match: re.Match[str]) -> str:
-    """Return an abbreviated length as the catalog spells it: "10yr" is "10-year"."""
-    unit = "year" if match["unit"].lower().startswith("y") else "month"
-    plural = "s" if match["unit"].lower().endswith("s") and match["gap"] == " " else ""
-    return f"{match['n']}{match['gap'] or '-'}{unit}{plural}"
 
 
 def report_not_understood(phrase: str, why: str) -> Missing:

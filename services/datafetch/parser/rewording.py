@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from fathom.domain.chat.negation import is_denial
@@ -14,7 +14,7 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import grams
 from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.parser.lexicon import is_decisive, list_terms, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, Span, is_free, overlap
 
 # Shortest word that is corrected; a letter may be too many only in longer ones, or "stack" would be a stock.
 MIN_WORD, MIN_EXTRA, MIN_CHANGED = 5, 7, 9
@@ -37,22 +37,28 @@ Likenesses = Callable[[str], Sequence[tuple[str, float]]]
 """Returns the known names most like a text, best first, with a likeness of 0 to 1."""
 
 
-@dataclass(frozen=True)
-class Rewording:
-    """Words of a question with those that they are read as; ``how`` is "typo" or "embedding"."""
-
-    start: int
-    end: int
-    words: str
-    how: str
-    confidence: float
+def make_rewording(span: Span, words: str, how: str, confidence: float) -> Mention:
+    """Return unread words of a question with those that they are read as; ``how`` is "typo" or "embedding"."""
+    return Mention(MentionKind.UNKNOWN, *span, words, confidence, how)
 
 
-def reword(text: str, changes: Sequence[Rewording]) -> str:
+def reword(text: str, changes: Sequence[Mention]) -> str:
     """Return the text with all changes, which do not overlap."""
     for change in sorted(changes, key=lambda item: -item.start):
-        text = text[: change.start] + change.words + text[change.end :]
+        text = text[: change.start] + change.value + text[change.end :]
     return text
+
+
+def mark(mentions: Sequence[Mention], changes: Sequence[Mention]) -> list[Mention]:
+    """Return the mentions of a reworded text; those that hold changed words are no surer than the change."""
+    marked, shift = list(mentions), 0
+    for change in sorted(changes, key=lambda item: item.start):
+        span = (change.start + shift, change.start + shift + len(change.value))
+        shift += len(change.value) - (change.end - change.start)
+        for at, item in enumerate(marked):
+            if item.confidence and overlap(item.span, span):
+                marked[at] = replace(item, how=change.how, confidence=min(item.confidence, change.confidence))
+    return marked
 
 
 class Speller:
@@ -63,33 +69,27 @@ class Speller:
 
     @cached_property
     def _words(self) -> dict[str, list[str]]:
-        names = (
-            *self._layer.indicator_names.keys(),
-            *self._layer.entity_names.keys(),
-            *list_words(),
-            *load_vocabulary(),
-        )
+        catalog = (*self._layer.indicator_names.keys(), *self._layer.entity_names.keys())
+        names = (*catalog, *list_words(), *load_vocabulary())
         found: dict[str, list[str]] = defaultdict(list)
         for word in sorted({word for name in names for word in WORD.findall(name.lower())}):
             found[word[0]].append(word)
         return found
 
-    def find(self, text: str, unread: Sequence[tuple[int, int]]) -> Iterator[Rewording]:
+    def find(self, text: str, unread: Sequence[Span]) -> Iterator[Mention]:
         """Yield the corrections of misspelt words."""
         for start, end in unread:
             for match in re.finditer(r"[A-Za-z]+", text[start:end]):
-                known = self._read_code(match[0]) or self.correct(match[0].lower())
+                # The code of a share, commodity or index may be written in small letters.
+                spec = self._layer.entities.get(match[0].upper())
+                is_code = spec is not None and spec.kind in CODED and len(match[0]) >= MIN_CODE and match[0].islower()
+                known = spec.id if spec is not None and is_code else self.correct(match[0].lower())
                 if known:
-                    yield Rewording(start + match.start(), start + match.end(), known, "typo", SPELLING)
+                    yield make_rewording((start + match.start(), start + match.end()), known, "typo", SPELLING)
 
     def knows(self, word: str) -> bool:
         """Return whether names of the catalog, the lexicons or the calendar have a word."""
         return word.lower() in self._words[word[:1].lower()]
-
-    def _read_code(self, word: str) -> str:
-        """Return the code of a share, commodity or index that is written in small letters, or ""."""
-        spec = self._layer.entities.get(word.upper()) if len(word) >= MIN_CODE and word.islower() else None
-        return spec.id if spec is not None and spec.kind in CODED else ""
 
     def correct(self, word: str) -> str:
         """Return the only known word from which a slip of the keyboard makes ``word``, or ""."""
@@ -110,10 +110,8 @@ def is_slip(word: str, known: str) -> bool:
 
     if abs(len(word) - len(known)) > 1 or OSA.distance(word, known, score_cutoff=1) > 1:
         return False
-    if sorted(word) == sorted(known):
-        return True
     longest = MIN_WORD if len(word) < len(known) else MIN_EXTRA if len(word) > len(known) else MIN_CHANGED
-    return len(word) >= longest and word[-1] == known[-1]
+    return sorted(word) == sorted(known) or (len(word) >= longest and word[-1] == known[-1])
 
 
 class Meanings:
@@ -124,7 +122,7 @@ class Meanings:
         terms: Likenesses,
         indicators: Likenesses,
         prepare: Callable[[Sequence[str]], object] = lambda texts: None,
-        cut: Callable[[str], Sequence[tuple[int, int]]] = lambda text: (),
+        cut: Callable[[str], Sequence[Span]] = lambda text: (),
     ) -> None:
         """Take the likenesses of the terms of the lexicons, and those of indicators' names.
 
@@ -134,24 +132,38 @@ class Meanings:
         self._terms, self._indicators, self._prepare, self.cut = terms, indicators, prepare, cut
         self._values = dict(list_terms())
 
-    def find(
-        self, text: str, unread: Sequence[tuple[int, int]], phrases: Sequence[tuple[int, int]]
-    ) -> Iterator[Rewording]:
-        """Yield a term for each unread word, and an indicator for each phrase of one."""
-        unread = [(start, end) for start, end in unread if may_mean_other(text[start:end])]
+    def find(self, text: str, unread: Sequence[Span], phrases: Sequence[Span]) -> list[Mention]:
+        """Return an indicator for each phrase of one, and a term for each unread word that no phrase holds."""
+        # A name in capitals is no verb or noun that another word could stand for, and a known word is none either.
+        unread = [
+            span
+            for span in unread
+            if ((words := text[slice(*span)]).islower() or is_chinese(words))
+            and not is_decisive(words)
+            and not is_denial(words)
+        ]
         if spans := (*phrases, *unread):
             self._prepare([text[start:end] for start, end in spans])
-        for start, end in phrases:
-            found = prefer_specific(text[start:end], self._indicators(text[start:end]))
-            # What the words beside a name make of it is not that name.
-            if found and found[0][0].lower() in text[start:end].lower():
-                continue
-            if found and is_clear(found[0][1], found[1][1] if len(found) > 1 else 0.0):
-                yield Rewording(start, end, found[0][0], "embedding", found[0][1])
-        for start, end in unread:
-            word, alike = next(iter(self._terms(text[start:end])), ("", 0.0))
-            if alike >= ALIKE and self._values.get(word):
-                yield Rewording(start, end, word, "embedding", alike)
+        found = [(span, *self._read_phrase(text[slice(*span)])) for span in phrases]
+        found += [(span, *self._read_word(text[slice(*span)])) for span in unread]
+        changes: list[Mention] = []
+        for span, words, alike in found:
+            if words and is_free(span, changes):
+                changes.append(make_rewording(span, words, "embedding", alike))
+        return changes
+
+    def _read_phrase(self, phrase: str) -> tuple[str, float]:
+        """Return the indicator that a phrase means, or ""."""
+        found = prefer_specific(phrase, self._indicators(phrase))
+        # What the words beside a name make of it is not that name.
+        if not found or found[0][0].lower() in phrase.lower():
+            return "", 0.0
+        return found[0] if is_clear(found[0][1], found[1][1] if len(found) > 1 else 0.0) else ("", 0.0)
+
+    def _read_word(self, word: str) -> tuple[str, float]:
+        """Return the term that means what a word does, or ""; most words are most like one that asks for nothing."""
+        term, alike = next(iter(self._terms(word)), ("", 0.0))
+        return (term, alike) if alike >= ALIKE and self._values.get(term) else ("", 0.0)
 
 
 def is_clear(best: float, next_best: float) -> bool:
@@ -168,27 +180,3 @@ def prefer_specific(phrase: str, found: Sequence[tuple[str, float]]) -> Sequence
     chosen = max(more, key=lambda at: len(has[at]), default=0)
     # What is more specific is no rival of what it specifies.
     return [found[chosen], *(one for at, one in enumerate(found) if at not in (0, chosen))] if chosen else found
-
-
-def may_mean_other(words: str) -> bool:
-    """Return whether an unread word can stand for another one.
-
-    A name in capitals is no verb or noun that another word could stand for, and a known word is none either.
-    """
-    return (words.islower() or is_chinese(words)) and not is_decisive(words) and not is_denial(words)
-
-
-def mark(mentions: Sequence[Mention], changes: Sequence[Rewording]) -> list[Mention]:
-    """Return the mentions of a reworded text; those that hold changed words are no surer than the change."""
-    shift, spans = 0, []
-    for change in sorted(changes, key=lambda item: item.start):
-        start = change.start + shift
-        spans.append((start, start + len(change.words), change))
-        shift += len(change.words) - (change.end - change.start)
-    marked = []
-    for item in mentions:
-        held = [change for start, end, change in spans if item.start < end and start < item.end]
-        if held and item.confidence:
-            item = replace(item, how=held[0].how, confidence=min(item.confidence, held[0].confidence))
-        marked.append(item)
-    return marked

@@ -12,7 +12,7 @@ from functools import cached_property, reduce
 
 from fathom.domain.programs.language import OWN_GROUP, Call, Node, Number, Quote, walk
 from fathom.domain.text.terms import list_words
-from fathom.services.datafetch.parser.lexicon import cues, load_function_words
+from fathom.services.datafetch.parser import lexicon
 from fathom.services.datafetch.programs.own import OwnSeries, list_names
 
 Terms = tuple[str, ...]
@@ -82,7 +82,7 @@ class OwnWords:
         kinds = find_longest(said, self.kinds)
         # A word that no name of the table has is a name of something else: "Apple's revenue".
         known = {term for name in (*labels, *measures, *kinds) for term in name}
-        if not known or not {*said} <= known | load_function_words():
+        if not known or not {*said} <= known | lexicon.list_words("function_words"):
             return None
         labels = labels or find_longest(asked, self.labels)
         measures = measures or find_longest(asked, self.measures)
@@ -105,14 +105,12 @@ class OwnWords:
 
 def strip_asking(text: str) -> str:
     """Return words without those that ask for a sum, which are none of a name: "total revenue"."""
-    for way, pattern in cues("statistics"):
-        text = pattern.sub(" ", text) if way == "sum" else text
-    return text
+    return lexicon.cue("statistics.sum").sub(" ", text)
 
 
 def asks_for_sum(question: str) -> bool:
     """Return whether a question asks for a sum."""
-    return any(pattern.search(question) for way, pattern in cues("statistics") if way == "sum")
+    return lexicon.says("statistics.sum", question)
 
 
 def settle(program: Sequence[Call], own: Mapping[str, OwnSeries], question: str) -> tuple[tuple[Call, ...], bool]:

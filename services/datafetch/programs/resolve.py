@@ -24,7 +24,7 @@ from fathom.domain.programs.language import (
     walk,
 )
 from fathom.services.datafetch.catalog.text import is_chinese
-from fathom.services.datafetch.parser.time import expressions
+from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.programs.numbers import read_number
 
 CALCULATION = "calculation"
@@ -256,7 +256,7 @@ class Resolver:
 
     def _read_period(self, text: str, is_noted: bool = False) -> Edges | None:
         """Return the first and the last day of words; None for words that are no period, which are noted."""
-        found = expressions.read(text, self._anchor)
+        found = periods.read(text, self._anchor)
         detail = "; ".join(found.impossible.values()) if found.impossible else f"{text!r} is no period"
         unread = [at for at, char in enumerate(text) if char.isdigit() and not any(a <= at < b for a, b in found.spans)]
         if unread and not found.impossible:

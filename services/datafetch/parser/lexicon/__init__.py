@@ -1,30 +1,28 @@
-"""Words for measures, frequencies, outputs and units, and words without content of their own, from YAML files."""
+"""Words and phrases of questions from YAML files: what each of them means, and words without content of their own."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.catalog.names import Names
-from fathom.services.datafetch.catalog.text import CJK, is_chinese
-from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, list_unread, resolve_overlaps
 
 FOLDER = Path(__file__).resolve().parent
-SUBJECTS = {
-    "measures": MentionKind.MEASURE,
-    "frequencies": MentionKind.FREQUENCY,
-    "outputs": MentionKind.OUTPUT,
-    "units": MentionKind.OUTPUT,
-    "adjustments": MentionKind.PARAMETER,
-}
 # Reading the words in Python alone takes a third of a second of every start.
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# A cue of several words may hold names; it is one phrase only without them.
+PHRASE_CONFIDENCE = 0.8
+BLANKS = " ,，、的"
 # A Latin word with its apostrophes and joints, or a number with its sign of percent.
 LATIN_WORD = re.compile(
     r"\d+(?:st|nd|rd|th)\b|(?<!['’])[A-Za-z][A-Za-z0-9'’&./-]*[A-Za-z0-9]|(?<!['’])[A-Za-z]|\d[\d.,:/-]*\d%?|\d%?", re.A
@@ -36,20 +34,39 @@ CLASS, GROUP = re.compile(r"\{([a-z_]+)\}"), re.compile(r"\(\?P<(\w+)>")
 CHINESE_RUN = re.compile(f"(?:{CJK.pattern})+")
 
 
-def _load(name: str) -> Any:
+@cache
+def load(name: str) -> Any:
+    """Return the content of one file; nobody may change it."""
     return yaml.load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), Loader=FAST)  # noqa: S506 - the safe loader, in C
 
 
 @cache
+def cues(name: str) -> dict[str, re.Pattern[str]]:
+    """Return the patterns of an entry of ``cues.yaml`` by their values, in order; the value of a mere list is ""."""
+    entry = load("cues")[name]
+    return {value: _compile(one) for value, one in (entry if isinstance(entry, dict) else {"": entry}).items()}
+
+
 def cue(name: str) -> re.Pattern[str]:
-    """Return the pattern of a list of phrases in ``cues.yaml``."""
-    return _compile(_load_cues()[name])
+    """Return the pattern of a list of phrases in ``cues.yaml``; a point parts an entry and the value in it."""
+    entry, _, value = name.partition(".")
+    return cues(entry)[value]
 
 
-@cache
-def cues(name: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the patterns of an entry of ``cues.yaml`` by their values, in order."""
-    return tuple((value, _compile(phrases)) for value, phrases in _load_cues()[name].items())
+def choose(name: str, text: str, *, whole: bool = False) -> str:
+    """Return the first value of an entry of ``cues.yaml`` of which a phrase stands in a text, or is ``whole`` of it."""
+    return next((value for value, one in cues(name).items() if (one.fullmatch if whole else one.search)(text)), "")
+
+
+def says(name: str, text: str) -> bool:
+    """Return whether a phrase of ``cues.yaml`` stands in a text."""
+    return cue(name).search(text) is not None
+
+
+def find_spans(names: Iterable[str], text: str) -> list[tuple[int, int]]:
+    """Return where phrases of some entries of ``cues.yaml``, of any value, stand in a text."""
+    patterns = (cues(name).values() if "." not in name else [cue(name)] for name in names)
+    return [match.span() for found in patterns for one in found for match in one.finditer(text) if match[0]]
 
 
 def group(match: re.Match[str], name: str) -> str:
@@ -57,13 +74,8 @@ def group(match: re.Match[str], name: str) -> str:
     return next((text for key, text in match.groupdict().items() if key.rstrip("_") == name and text), "")
 
 
-@cache
-def _load_cues() -> Any:
-    return _load("cues")
-
-
 def _compile(phrases: list[str]) -> re.Pattern[str]:
-    text, classes = "|".join(phrases), _load_cues()["classes"]
+    text, classes = "|".join(phrases), load("cues")["classes"]
     while (filled := CLASS.sub(lambda match: classes[match[1]], text)) != text:
         text = filled
     # A pattern cannot use the name of a group twice.
@@ -77,94 +89,97 @@ def _compile(phrases: list[str]) -> re.Pattern[str]:
 
 
 @cache
-def load_terms(subject: str) -> Names:
-    """Return an index of the words of one file, whose ids are their canonical values."""
-    return Names((word, value) for value, words in _load(subject).items() for word in words)
+def list_words(file: str, *classes: str) -> frozenset[str]:
+    """Return the words of a file in small letters, or those of some of its classes."""
 
+    def walk(node: Any, wanted: bool) -> Iterator[str]:
+        if isinstance(node, dict):
+            for name, below in node.items():
+                yield from walk(below, wanted or name in classes)
+        elif wanted:
+            yield from (word.lower() for word in node)
 
-@cache
-def load_function_words() -> frozenset[str]:
-    """Return the words, in small letters, that carry no content of their own."""
-    return frozenset(
-        word.lower() for classes in _load("function_words").values() for words in classes.values() for word in words
-    )
+    return frozenset(walk(load(file), not classes))
 
 
 def list_terms() -> Iterator[tuple[str, str]]:
     """Yield the words for measures and how to show them with their values, and function words with none."""
-    for subject in ("measures", "outputs"):
-        yield from ((word, value) for value, words in _load(subject).items() for word in words)
+    yield from (
+        (word, value) for file in ("measures", "outputs") for value, words in load(file).items() for word in words
+    )
     # A word that is most like one of these asks for nothing; those of one character are too like everything.
-    yield from ((word, "") for word in sorted(load_function_words()) if len(word) > 1)
-
-
-def load_vocabulary() -> frozenset[str]:
-    """Return all words of the lexicons in small letters."""
-    return load_function_words() | load_known_words() | _load_decisive()
-
-
-@cache
-def _load_nouns() -> frozenset[str]:
-    classes = _load("function_words")["chinese"]
-    return frozenset(classes["数据名词"]) | frozenset(classes["量词"])
-
-
-@cache
-def _load_joints() -> frozenset[str]:
-    classes = _load("function_words")["chinese"]
-    return frozenset(classes["助词"]) | frozenset(classes["连词"])
-
-
-@cache
-def _load_decisive_class(name: str) -> frozenset[str]:
-    return frozenset(_load("decisive")[name])
-
-
-@cache
-def _load_decisive() -> frozenset[str]:
-    return frozenset(word for words in _load("decisive").values() for word in words)
-
-
-@cache
-def load_relation(name: str) -> frozenset[str]:
-    """Return a set of measures or units of ``relations.yaml``."""
-    return frozenset(_load("relations")[name])
-
-
-@cache
-def load_expressions() -> dict[str, frozenset[str]]:
-    """Return by measure the measures that a query may express it by."""
-    return {measure: frozenset(others) for measure, others in _load("relations")["expressed_by"].items()}
-
-
-def is_decisive(words: str) -> bool:
-    """Return whether normalised words hold one without which a question is another one."""
-    known = _load_decisive()
-    if is_chinese(words):
-        return any(word in words for word in known if is_chinese(word))
-    return PART.fullmatch(words) is not None or any(part in known for part in words.split())
-
-
-def is_comparative(words: str) -> bool:
-    """Return whether normalised words only compare: "less", "higher", 更."""
-    return words in _load_decisive_class("comparison")
+    yield from ((word, "") for word in sorted(list_words("function_words")) if len(word) > 1)
 
 
 @cache
 def load_known_words() -> frozenset[str]:
     """Return all words of the lexicons in small letters; none of them is a name."""
-    terms = (word for subject in SUBJECTS for words in _load(subject).values() for word in words)
-    counting = _load("function_words")["chinese"]["量词"]
+    terms = (word for file in load("kinds")["files"] for word in list_words(file))
     # 天 and 涨 begin names as well: a single character that counts or measures sets nothing apart.
-    apart = {word.lower() for term in terms for word in (term, *term.split()) if word.isascii() or len(word) > 1}
-    return (load_function_words() - frozenset(counting)) | apart
+    apart = {word for term in terms for word in (term, *term.split()) if word.isascii() or len(word) > 1}
+    return (list_words("function_words") - list_words("function_words", "量词")) | apart
+
+
+@cache
+def load_vocabulary() -> frozenset[str]:
+    """Return all words of the lexicons in small letters."""
+    return list_words("function_words") | load_known_words() | list_words("decisive")
+
+
+def is_decisive(words: str) -> bool:
+    """Return whether normalised words hold one without which a question is another one."""
+    known = list_words("decisive")
+    if is_chinese(words):
+        return any(word in words for word in known if is_chinese(word))
+    return PART.fullmatch(words) is not None or not known.isdisjoint(words.split())
+
+
+@cache
+def _index_terms(file: str) -> Names:
+    return Names((word, value) for value, words in load(file).items() for word in words)
 
 
 def find_terms(text: str) -> Iterator[Mention]:
     """Yield the words for measures, frequencies, outputs, units and adjustments in a plain text."""
-    for subject, kind in SUBJECTS.items():
-        for match in load_terms(subject).find(text):
-            yield Mention(kind, match.start, match.end, match.id)
+    for file, kind in load("kinds")["files"].items():
+        yield from (Mention(MentionKind(kind), one.start, one.end, one.id) for one in _index_terms(file).find(text))
+
+
+def _find_phrases(text: str) -> Iterator[Mention]:
+    """Yield the phrases that operators read besides the terms."""
+    for entry, kind in load("kinds")["phrases"].items():
+        found = ((value, match) for value, pattern in cues(entry).items() for match in pattern.finditer(text))
+        said = ((value, match.span()) for value, match in found if match[0].strip())
+        yield from (Mention(MentionKind(kind), *span, value, PHRASE_CONFIDENCE) for value, span in said)
+
+
+def _find_numbers(text: str) -> Iterator[Mention]:
+    """Yield the numbers that no name, period or condition holds, with their unit: "50-day", "2 %", 3倍, 四."""
+    for match in cue("plain_number").finditer(text):
+        count = group(match, "n").replace(",", "")
+        value = count if count[0].isdecimal() else parse_number(count)
+        # 一 in 一共 begins a word without content.
+        is_within = any(text[match.start() : match.end() + more] in list_words("function_words") for more in (1, 2))
+        if value is not None and not is_within:
+            unit = choose("counted_units", group(match, "u"), whole=True)
+            yield Mention(MentionKind.PARAMETER, *match.span(), f"{value} {unit}".strip(), 0.5)
+
+
+def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
+    """Return what each word of a normalised question means, besides known mentions, in order; unknown words too."""
+    found = resolve_overlaps([*(item for item in mentions if item.end), *find_terms(text)])
+    for finder in (_find_phrases, _find_numbers):
+        found += [item for item in finder(text) if is_free(item.span, found)]
+    found = [_trim(item, text) for item in found]
+    unread = find_content_words(blank(text, [item.span for item in found]))
+    return sorted([*found, *list_unread(unread)], key=lambda item: item.span)
+
+
+def _trim(mention: Mention, text: str) -> Mention:
+    """Return the mention without blanks at its ends, which rules may match."""
+    words = text[mention.start : mention.end]
+    start = mention.start + len(words) - len(words.lstrip(BLANKS))
+    return replace(mention, start=start, end=start + len(words.strip(BLANKS)))
 
 
 def find_content_words(text: str) -> Iterator[tuple[int, int]]:
@@ -172,50 +187,38 @@ def find_content_words(text: str) -> Iterator[tuple[int, int]]:
 
     NUL characters stand for words that are accounted for.
     """
-    known = load_function_words()
+    known = list_words("function_words")
     for match in LATIN_WORD.finditer(text):
-        word = match[0].lower().replace("’", "'")
-        core = word.removesuffix("'s")
+        core = match[0].lower().replace("’", "'").removesuffix("'s")
         # "End-of-quarter" has content only if one of its parts has.
-        if core not in known and not all(part in known for part in re.split("[-/]", core)):
+        if core not in known and not known.issuperset(re.split("[-/]", core)):
             yield match.start(), match.start() + len(core)
     for run in CHINESE_RUN.finditer(text):
-        yield from _cut_chinese(text, run.start(), run.end(), known)
+        yield from ((run.start() + start, run.start() + end) for start, end in _cut_chinese(run[0], known))
 
 
-def _cut_chinese(text: str, start: int, end: int, known: frozenset[str]) -> Iterator[tuple[int, int]]:
+def _cut_chinese(run: str, known: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield the stretches of a Chinese run that no cover by function words reaches."""
     longest = max(map(len, known))
-    # The least number of uncovered characters up to each position, and the length of the last word (0: uncovered).
-    best: list[tuple[int, int]] = [(0, 0)]
-    for at in range(1, end - start + 1):
-        choices = [(best[at - 1][0] + 1, 0)]
-        for size in range(1, min(at, longest) + 1):
-            if text[start + at - size : start + at] in known:
-                choices.append((best[at - size][0], size))
-        best.append(min(choices, key=lambda item: (item[0], -item[1])))
-    at, last = end - start, None
-    spans: list[tuple[int, int]] = []
-    while at > 0:
-        size = best[at][1]
-        if size == 0:
-            last = last or start + at
-            at -= 1
-            if at == 0 or best[at][1]:
-                spans.append((start + at, last))
-                last = None
-        else:
-            at -= size
-    merged: list[list[int]] = []
-    for first, behind in reversed(spans):
+    # For each position the number of uncovered characters before it, the negative length of the last word, which is
+    # better long, and the uncovered stretches.
+    best: list[tuple[int, int, list[tuple[int, int]]]] = [(0, 0, [])]
+    for at in range(1, len(run) + 1):
+        left, _, spans = best[-1]
+        joins = spans and spans[-1][1] == at - 1
+        choices = [(left + 1, 0, [*spans[:-1], (spans[-1][0], at)] if joins else [*spans, (at - 1, at)])]
+        sizes = (size for size in range(1, min(at, longest) + 1) if run[at - size : at] in known)
+        choices += [(best[at - size][0], -size, best[at - size][2]) for size in sizes]
+        best.append(min(choices, key=lambda choice: choice[:2]))
+    merged: list[tuple[int, int]] = []
+    for start, end in best[-1][2]:
         # A single function character inside a word belongs to it: 家 in 国家能源, 时 in 宁德时代.
-        inside = merged and first - merged[-1][1] == 1 and text[first - 1] not in _load_joints()
-        if inside and behind - merged[-1][0] > 3:
-            merged[-1][1] = behind
+        joint = not merged or run[start - 1] in list_words("function_words", "助词", "连词")
+        if not joint and start - merged[-1][1] == 1 and end - merged[-1][0] > 3:
+            merged[-1] = (merged[-1][0], end)
         else:
-            merged.append([first, behind])
-    for first, behind in merged:
+            merged.append((start, end))
+    nouns = list_words("function_words", "数据名词", "量词")
+    for start, end in merged:
         # One character that is left was cut out of a word: 值 belongs to 市值, while 的 would not.
-        if behind - first == 1 and behind < end and text[behind] in _load_nouns():
-            behind += 1
-        yield first, behind
+        yield start, end + (end - start == 1 and run[end : end + 1] in nouns)

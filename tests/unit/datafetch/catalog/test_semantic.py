@@ -14,8 +14,8 @@ from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.naming import MAX_NAMED_CHARS, list_named
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
-from fathom.services.datafetch.parser.names.entities import Resolver
-from fathom.services.datafetch.parser.operators.units import find_unit
+from fathom.services.datafetch.parser.entities import Resolver
+from fathom.services.datafetch.parser.operators import find_unit
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.units import Unit, find_conversion, parse_unit
 

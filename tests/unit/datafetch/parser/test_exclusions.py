@@ -6,7 +6,7 @@ import pytest
 
 from fathom.domain import frames
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.parser.operators.conditions import parse_conditions
+from fathom.services.datafetch.parser.operators import Conditions, find_conditions
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -66,8 +66,8 @@ async def test_the_same_words_in_names_and_harmless_use_are_answered(
     ],
 )
 async def test_a_denied_comparison_of_single_values_is_turned_round(question: str, operator: str, value: float) -> None:
-    found = parse_conditions(question)
-    assert found is not None
+    found = find_conditions(question)[0].meaning
+    assert isinstance(found, Conditions)
     assert [(bound.operator, bound.value) for bound in found.bounds] == [(operator, value)]
 
 

@@ -10,7 +10,7 @@ from rapidfuzz.distance import OSA
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import EntitySpec
-from fathom.services.datafetch.parser.names.entities import Resolver
+from fathom.services.datafetch.parser.entities import Resolver
 from tests.beside import beside
 
 ANNUAL = beside("finglm_cn_annual") / "companies.parquet"

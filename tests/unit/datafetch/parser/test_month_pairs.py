@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from fathom.services.datafetch.parser.time.expressions import read
+from fathom.services.datafetch.parser.periods import read
 
 TODAY = date(2022, 9, 30)
 FIRST_YEAR, LAST_YEAR = 2007, 2009

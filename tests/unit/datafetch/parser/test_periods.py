@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from fathom.services.datafetch.parser.time.expressions import read
+from fathom.services.datafetch.parser.periods import read
 from fathom.services.datafetch.query.periods import Period
 
 TODAY = date(2022, 9, 30)

@@ -10,7 +10,7 @@ import pytest
 
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.parser.question import MOST_UNREAD, Understanding
-from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, is_slip, mark, reword
+from fathom.services.datafetch.parser.rewording import Meanings, Speller, is_slip, make_rewording, mark, reword
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -96,7 +96,7 @@ async def test_what_is_missing_is_named_by_the_words_of_the_question(engine: Eng
 
 
 async def test_positions_follow_the_changed_words() -> None:
-    change = Rewording(0, 3, "longer", "typo", 0.85)
+    change = make_rewording((0, 3), "longer", "typo", 0.85)
     assert reword("abc of Apple", [change]) == "longer of Apple"
     assert mark([], [change]) == []
 

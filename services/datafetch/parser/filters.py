@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fathom.services.datafetch.parser.builder.statistics import MOVES
-from fathom.services.datafetch.parser.draft import CHANGES, ORDER, Draft, is_rate
-from fathom.services.datafetch.parser.operators.conditions import Bound
+from fathom.services.datafetch.parser.draft import Draft, is_rate
+from fathom.services.datafetch.parser.measures import CHANGES, MOVES
+from fathom.services.datafetch.parser.operators import ORDER, Bound
 from fathom.services.datafetch.query.model import Combination, Filter, Missing, Query, Statistic
 from fathom.services.datafetch.query.units import find_scale, parse_unit
 
@@ -23,30 +23,26 @@ def apply_conditions(draft: Draft, query: Query) -> Query:
     asked = draft.conditions
     if not query.indicators or asked is None:
         return query
-    filters = [_build_filter(draft, query, bound) for bound in asked.bounds]
+    found = [_build_filter(draft, query, bound) for bound in asked.bounds]
+    filters = tuple(item for item in found if item is not None)
+    names, reason = ", ".join(spec.name for spec in draft.find_specs(query.indicators)), ""
     if len(query.indicators) > 1 and query.combination == Combination.NONE and not all(b.value for b in asked.bounds):
-        names = ", ".join(spec.name for spec in draft.find_specs(query.indicators))
-        said = f"a sign is one of a single series or of a difference, not of {names}"
-        draft.missing.append(Missing(names, "NO_MATCH", said, aspect=query.indicators[0]))
+        reason = f"a sign is one of a single series or of a difference, not of {names}"
+    elif len(filters) < len(found):
+        reason = f"{names} is no rate: it cannot be compared with a percentage"
+    if reason:
+        # Dropping the filter alone would return every value as if it had passed.
+        draft.missing.append(Missing(names, "NO_MATCH", reason, aspect=query.indicators[0]))
         return replace(query, indicators=())
-    # Dropping the filter alone would return every value as if it had passed.
-    if None in filters:
-        names = ", ".join(spec.name for spec in draft.find_specs(query.indicators))
-        said = f"{names} is no rate: it cannot be compared with a percentage"
-        draft.missing.append(Missing(names, "NO_MATCH", said, aspect=query.indicators[0]))
-        return replace(query, indicators=())
-    applied = tuple(item for item in filters if item is not None)
     # Rows that pass "below" are shown from the lowest, those of "above" from the highest.
-    low = all(item.operator.startswith("<") for item in applied)
-    changed = replace(query, filters=applied, descending=not low if query.kind else query.descending)
-    coarser = ORDER.index(asked.every) > ORDER.index(draft.find_finest(query.indicators))
-    if coarser and not query.statistics and not query.every and not query.transform:
-        changed = replace(changed, frequency=asked.every)
-    if asked.pick == "first":
-        return replace(changed, limit=1)
+    is_low = all(item.operator.startswith("<") for item in filters)
+    query = replace(query, filters=filters, descending=not is_low if query.kind else query.descending)
+    is_coarser = ORDER.index(asked.every) > ORDER.index(draft.find_finest(query.indicators))
+    if is_coarser and not query.statistics and not query.every and not query.transform:
+        query = replace(query, frequency=asked.every)
     if asked.pick == "last":
-        return replace(changed, tail=1, statistics=tuple(s for s in query.statistics if s != Statistic.LAST))
-    return changed
+        return replace(query, tail=1, statistics=tuple(one for one in query.statistics if one != Statistic.LAST))
+    return replace(query, limit=1) if asked.pick == "first" else query
 
 
 def _build_filter(draft: Draft, query: Query, bound: Bound) -> Filter | None:
@@ -55,26 +51,23 @@ def _build_filter(draft: Draft, query: Query, bound: Bound) -> Filter | None:
     Return None if a percentage is set on a series that is not a rate.
     """
     name, inner = query.indicators[0], query.statistics[0] if query.statistics else None
-    operator, value = bound.operator, bound.value * bound.scale
+    operator, value, spec = bound.operator, bound.value, draft.layer.indicators.get(name)
     if query.kind == "currency" and inner == Statistic.RETURN and bound.rate and bound.moved:
         # A currency that gains 10 % has a rate per euro that falls to 1 / 1.1 of what it was.
-        shift = abs(value) / 100 * bound.moved
         operator = FLIPPED[operator] if bound.moved > 0 else operator
-        return Filter(name, operator, 100 * (1 / (1 + shift) - 1))
+        return Filter(name, operator, 100 * (1 / (1 + abs(value) / 100 * bound.moved) - 1))
     # Drawdowns are computed as negative numbers and asked for as positive ones.
-    falls = bound.moved < 0 or (inner == Statistic.DRAWDOWN and value > 0)
-    if falls and value > 0 and (inner in MOVES | {Statistic.DRAWDOWN} or query.transform in CHANGES):
+    falls = (bound.moved < 0 and (inner in MOVES or query.transform in CHANGES)) or inner == Statistic.DRAWDOWN
+    if falls and value > 0:
         operator, value = FLIPPED[operator], -value
-    spec = draft.layer.indicators.get(name)
-    fractions = query.transform in CHANGES or (spec is None and name.startswith(CHANGES))
     if spec is None and name.startswith("100 *"):
         return Filter(name, operator, value)
-    # A condition without an indicator applies to the combined column.
-    over = "" if query.combination != Combination.NONE or fractions or spec is None else name
-    # Growth is computed as a fraction and asked for in per cent, unless the query converts it.
-    if fractions:
+    if query.transform in CHANGES or (spec is None and name.startswith(CHANGES)):
+        # Growth is computed as a fraction and asked for in per cent, unless the query converts it.
         wanted = parse_unit(query.unit) if query.transform in CHANGES else None
         return Filter(name, operator, value / 100 * (wanted.fraction if wanted else 1.0))
+    # A condition without an indicator applies to the combined column.
+    over = "" if query.combination != Combination.NONE or spec is None else name
     if inner in SHARES or (spec is not None and is_rate(spec)):
         return Filter(over, operator, value)
     # A quotient of two indicators is a fraction, which may be compared with per cent.

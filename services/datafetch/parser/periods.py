@@ -9,10 +9,10 @@ from datetime import date
 from fathom.domain.periods import grammar
 from fathom.domain.periods.period import MONTHS_OF, Kind, Unit
 from fathom.domain.periods.period import Period as Found
-from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.catalog.text import plain
-from fathom.services.datafetch.parser.lexicon import cues
-from fathom.services.datafetch.query.model import Transform
+from fathom.services.datafetch.parser.lexicon import choose, cue
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, Span, is_free
+from fathom.services.datafetch.query.model import Frequency, Transform
 from fathom.services.datafetch.query.periods import Period
 
 GRAINS = {
@@ -32,27 +32,22 @@ UNREAD = {
 }
 
 
-def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
+def find_transform(text: str) -> tuple[Transform, list[Span]]:
     """Return the change over time that a text asks for ("year over year" → ``YOY``) and its spans."""
-    for value, words in cues("transforms"):
-        spans = [match.span() for match in words.finditer(text)]
-        if spans:
-            return Transform(value), spans
-    return Transform.NONE, []
+    value = choose("transforms", text)
+    return Transform(value), [match.span() for match in cue(f"transforms.{value}").finditer(text)] if value else []
 
 
 @dataclass(frozen=True)
 class Reading:
     """The time expressions of a text.
 
-    Holds the periods, what is wrong with impossible ones by their words, the change over time that is asked for, and
-    the matched spans.
+    Holds the periods, what is wrong with impossible ones by their words, and the matched spans.
     """
 
     periods: tuple[Period, ...] = ()
     impossible: Mapping[str, str] = field(default_factory=dict)
-    transform: Transform = Transform.NONE
-    spans: tuple[tuple[int, int], ...] = ()
+    spans: tuple[Span, ...] = ()
 
     @property
     def whole(self) -> Period:
@@ -60,16 +55,26 @@ class Reading:
         if not self.periods:
             return Period()
         starts, ends = [p.start for p in self.periods], [p.end for p in self.periods]
-        first = self.periods[0]
-        # Periods of several grains ("2020 and March 2021") have no common frequency to group by.
-        same = len({p.grain for p in self.periods}) == 1
+        first, several = self.periods[0], len(self.periods) > 1
         return replace(
             first,
             start=None if None in starts else min(filter(None, starts)),
             end=None if None in ends else max(filter(None, ends)),
-            grain=first.grain if same else Frequency.NATIVE,
-            cumulative=first.cumulative if len(self.periods) == 1 else False,
+            # Periods of several grains ("2020 and March 2021") have no common frequency to group by.
+            grain=first.grain if len({p.grain for p in self.periods}) == 1 else Frequency.NATIVE,
+            cumulative=first.cumulative and not several,
         )
+
+    def list_mentions(self) -> list[Mention]:
+        """Return the words of the periods."""
+
+        def show(period: Period) -> str:
+            return "/".join(day.isoformat() if day else ".." for day in (period.start, period.end))
+
+        found = [Mention(MentionKind.PERIOD, *period.span, show(period)) for period in self.periods]
+        # Words that only narrowed another period ("Q3" apart from its year) mean the period that results.
+        rest = [span for span in self.spans if is_free(span, found)]
+        return found + [Mention(MentionKind.PERIOD, *span, show(self.whole)) for span in rest]
 
 
 def read(text: str, today: date) -> Reading:
@@ -88,22 +93,20 @@ def read(text: str, today: date) -> Reading:
     # Their union would be every day, and its statistic neither of those that were asked for.
     open_ended = [one for one in periods if not (one.start and one.end)] if len(periods) > 1 else []
     refused |= {shown[slice(*one.span)]: "only a single period can be open" for one in open_ended}
-    return Reading(periods, refused, transform_of(shown)[0], found.spans)
+    return Reading(periods, refused, found.spans)
 
 
 def convert(found: Found) -> Period:
     """Return a period as queries have it: a point is its window, of which the value at that end is wanted."""
     start, end = found.window or (found.start, found.end)
-    grain = GRAINS.get(found.unit, Frequency.NATIVE) if found.unit else Frequency.NATIVE
-    months = MONTHS_OF.get(found.unit, 0) if found.unit else 0
-    steps = int(found.count) if found.trailing and months else 0
-    if found.trailing and (months == 1 or not steps):
-        # Months keep the stored frequency: the past six months of a daily price are a daily series.
-        grain = Frequency.NATIVE
+    months = MONTHS_OF.get(found.unit, 0) if found.unit and found.trailing else 0
+    steps = int(found.count) if months else 0
+    # Months keep the stored frequency: the past six months of a daily price are a daily series.
+    is_native = not found.unit or (found.trailing and (months == 1 or not steps))
     return Period(
         start,
         end,
-        grain,
+        Frequency.NATIVE if is_native or not found.unit else GRAINS.get(found.unit, Frequency.NATIVE),
         cumulative=found.cumulative,
         fiscal=found.fiscal,
         relative=found.relative,

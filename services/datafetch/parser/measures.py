@@ -1,0 +1,243 @@
+"""Measures of a question: its series, a change over time of them, and statistics of them, by period and of periods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fathom.domain.periods.period import find_week
+from fathom.services.datafetch.catalog.schema import IndicatorSpec
+from fathom.services.datafetch.parser.draft import Draft, is_rate
+from fathom.services.datafetch.parser.lexicon import cue, cues, says
+from fathom.services.datafetch.parser.operators import ORDER, Conditions, Grouping, find_density, find_group_length
+from fathom.services.datafetch.query import formulas
+from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
+
+CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
+MOVES = {Statistic.RETURN, Statistic.CHANGE}
+# Statistics that apply to every series, including rates of change.
+VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
+
+
+def build_series(draft: Draft) -> tuple[list[str], Transform]:
+    """Return the indicators and formulas of a question, and the transform that is left to apply to all of them."""
+    text, transform = draft.text, draft.transform
+    specs = draft.find_specs([item.value for item in draft.indicators])
+    is_priced = bool(specs) and all(spec.default for spec in specs)
+    if not transform and says("annual_change", text) and not is_priced:
+        transform = Transform.YOY
+    # From here the order matters: each step sees the formulas that the one before has made of the indicators.
+    names, transform = _apply_growth(draft, transform)
+    names, transform = _rebase(draft, names, transform)
+    # "The spread of 10-year and 2-year yields" matches the catalog's own spread too; computing it twice would add a
+    # column.
+    known = draft.layer.indicators
+    names = list(dict.fromkeys(names))
+    stored = [name for name in names if name in known and not known[name].formula]
+    if len(stored) == 2 and len(names) == 3 and (says("combinations.spread", text) or says("combinations.ratio", text)):
+        names = stored
+    if transform in CHANGES and _is_difference(draft, names):
+        transform = Transform.CHANGE if transform == Transform.YOY else Transform.NONE
+    # The words were read as the period up to today; the transform would sum a year before each of its dates.
+    is_running = transform == Transform.TTM and draft.reading.whole.relative
+    return names, Transform.NONE if is_running else transform
+
+
+def _apply_growth(draft: Draft, transform: Transform) -> tuple[list[str], Transform]:
+    """Replace indicators followed by words of growth by their growth; a transform that is left applies to all."""
+    text, names = draft.text, [item.value for item in draft.indicators]
+    specs = [draft.layer.indicators[name] for name in names]
+    for at, (item, spec) in enumerate(zip(draft.indicators, specs, strict=True)):
+        words = text[item.start : item.end]
+        # A price index (base year = 100) whose name ends in "inflation" is asked for its growth.
+        inflation = "=100" in spec.unit and (says("inflation", words) or says("inflation_word", text))
+        # "M2增长了多少" asks for the change from the beginning of the period to its end.
+        surged = spec.frequency != Frequency.ANNUAL and cue("surged").match(text, item.end)
+        grows = (inflation or cue("growth").match(text, item.end)) and not surged
+        is_level = not spec.default and not spec.text and formulas.classify_metric(spec) != "offset"
+        if grows and is_level and transform in (Transform.NONE, Transform.YOY):
+            # A stored growth rate is preferred: it may be adjusted in ways that the base series is not.
+            known = draft.layer.indicator_names.find_all(f"{words}增长率")
+            names[at] = known[0] if known else f"yoy({item.value})"
+    has_changed = names != [item.value for item in draft.indicators]
+    return names, Transform.NONE if has_changed or any(spec.text for spec in specs) else transform
+
+
+def _rebase(draft: Draft, names: list[str], transform: Transform) -> tuple[list[str], Transform]:
+    """Apply a change of a change to the base series.
+
+    ``QOQ`` of monthly indicators becomes ``MOM`` unless the period is a quarter ("on the period before").
+    """
+    specs = draft.layer.indicators
+
+    def list_bases(name: str) -> list[str]:
+        spec = specs.get(name)
+        if spec is None or formulas.classify_metric(spec) != "offset":
+            return [name]
+        return formulas.list_leaves(formulas.parse(spec.formula, name))
+
+    if transform in CHANGES:
+        bases = [list_bases(name) for name in names]
+        if transform == Transform.YOY and any(
+            len(one) == 1 and one != [own] for one, own in zip(bases, names, strict=True)
+        ):
+            return names, Transform.NONE
+        # QoQ growth of an indicator that is a growth itself is computed from the base series below it.
+        names = [one[0] for one in bases]
+    is_monthly = all(name in specs and specs[name].frequency == Frequency.MONTHLY for name in names)
+    if transform == Transform.QOQ and is_monthly and draft.reading.whole.grain != Frequency.QUARTERLY:
+        transform = Transform.MOM
+    return names, transform
+
+
+def _is_difference(draft: Draft, names: Sequence[str]) -> bool:
+    """Return whether an absolute difference is asked for: "how many more than last month"."""
+    text, specs = draft.text, [spec for name in names if (spec := draft.layer.indicators.get(name))]
+    if bool(specs) and all(spec.unit.startswith("%") for spec in specs):
+        return is_counted(text) or says("higher", text) or not says("relative", text)
+    return is_counted(text) and not says("points", text)
+
+
+def is_counted(text: str) -> bool:
+    """Return whether a text asks for a change in absolute units ("by how many points")."""
+    return says("statistics.change", text)
+
+
+def build_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> Grouping:
+    """Return the statistics of a question, whose words that only rank do not count."""
+    specs, nested, whole, text = draft.find_specs(names), draft.grouping, draft.reading.whole, draft.text_unranked
+    native = draft.find_finest(names)
+    # A nested statistic of a growth rate would group changes of changes.
+    if nested is not None and specs and not transform:
+        inner = _fit(nested.statistics, specs, text)
+        return replace(nested, statistics=inner) if inner else Grouping()
+    found = _find_statistics(draft, names, transform, text)
+    if found == (Statistic.RETURN,) and says("annualized", text) and not find_density(text):
+        # "What did it return, annualised?" The annualised figure of monthly returns is another one.
+        found = (Statistic.CAGR,)
+    # "Annual returns" asks for one return a year, not for the compound rate, unless a word says so.
+    if found == (Statistic.CAGR,) and find_density(text) and not says("compound", text):
+        found = (Statistic.RETURN,)
+    if draft.conditions is not None:
+        return _condition(draft.conditions, found, specs, native, transform)
+    if found and MOVES.issuperset(found) and native == Frequency.DAILY and whole.start is not None:
+        # The return of one day needs the value of the day before, which only grouping by days reads.
+        if whole.start == whole.end:
+            return Grouping(found, Frequency.DAILY)
+        is_single = len(draft.reading.periods) == 1 and whole.end is not None
+        if is_single and find_week(whole.start) == (whole.start, whole.end):
+            return Grouping(found, Frequency.WEEKLY)
+    return Grouping(found, find_group_length(draft.blank_names(text), found, native))
+
+
+def _condition(
+    asked: Conditions,
+    found: Sequence[Statistic],
+    specs: Sequence[IndicatorSpec],
+    native: Frequency,
+    transform: Transform,
+) -> Grouping:
+    """Return the statistics that conditions apply to: none for raw values, or a change or mean of each period."""
+    inner: tuple[Statistic, ...] = tuple(
+        item for item in found if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)
+    )[:1]
+    if not inner and not transform and any(bound.moved for bound in asked.bounds):
+        inner = _fit((Statistic.RETURN,), specs, "")
+    outer = Statistic.COUNT if asked.pick == "count" else None
+    if asked.pick == "who":
+        # Which companies pass is decided by their newest value if no statistic is named.
+        return Grouping(inner or (Statistic.LAST,))
+    is_move = not MOVES.isdisjoint(inner)
+    # A move of each stored period (daily change) is a statistic of groups too; a mean of single values is not.
+    if inner and asked.every and ORDER.index(asked.every) > ORDER.index(native) - (is_move and asked.every == native):
+        return Grouping(inner, asked.every, outer)
+    if inner and not is_move:
+        return Grouping(inner)
+    return Grouping((Statistic.COUNT,)) if outer else Grouping()
+
+
+def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, said: str) -> tuple[Statistic, ...]:
+    """Return the statistics asked over the whole period; words inside an indicator's own name do not count.
+
+    There are none for texts and annual series. Statistics of derived indicators are limited to those that a rate of
+    change can have.
+    """
+    specs, known, whole = draft.find_specs(names), draft.layer.indicators, draft.reading.whole
+    if not specs or any(spec.text or spec.frequency == Frequency.ANNUAL for spec in specs):
+        return ()
+    text = draft.blank_names(said)
+    if all(spec.unit.startswith("%") for spec in specs):
+        # The yield of a bond is the indicator itself, not a return on it.
+        text = cue("bond_yield").sub("\0\0\0", text)
+    found = read_statistics(text)
+    if found in ((), (Statistic.RETURN,)) and is_counted(said):
+        # "How many jobs were added": the counted noun is the indicator's own name.
+        found = (Statistic.CHANGE,)
+    if not found and says("changed", text):
+        found = (Statistic.RETURN if all(spec.default for spec in specs) else Statistic.CHANGE,)
+    if transform or any(name not in known or known[name].formula for name in names):
+        # A rate of change has an extreme or a mean, but its growth means that of the base series.
+        is_change = not transform and all(name in known and is_rate(known[name]) for name in names)
+        allowed = VALUES | {Statistic.CHANGE} if is_change else VALUES
+        return tuple(item for item in found if item in allowed) or _find_last(draft, text)
+    # The order is the precedence: words that name a statistic, then a running period of flows, then "the latest".
+    found = _fit(found, specs, text)
+    if not found:
+        periods = draft.reading.periods
+        is_running = any(p.relative and p.grain == Frequency.NATIVE and p.start and p.end for p in periods)
+        is_flow = is_running and all(spec.flow for spec in specs)
+        found = (Statistic.SUM,) if is_flow else _find_last(draft, text)
+    if whole.start is not None and whole.start == whole.end:
+        # The change of one day is measured from the day before.
+        return tuple(item for item in found if item in MOVES) if says("of_day", text) else ()
+    years = {day.year if day else None for day in (whole.start, whole.end)}
+    if not found and len(draft.reading.periods) == 1 and whole.grain and len(years) == 1 and None not in years:
+        return (Statistic.RETURN,) if says("broad", text) and not says("series", text) else ()
+    return found
+
+
+def read_statistics(text: str) -> tuple[Statistic, ...]:
+    """Return the statistics that a text asks for; none when it asks for a chart or for performance in general."""
+    # A comparison still names a winner by one figure each, even when it says "performance".
+    is_contest = says("rivals.return", text)
+    if not is_contest and (says("series", text) or says("broad", text)):
+        return ()
+    for words in cues("ranked").values():
+        text = words.sub(r"\1", text)
+    found: list[Statistic] = []
+    for value, pattern in cues("statistics").items():
+        # A blank, so that the words around do not join to a new phrase.
+        text, times = pattern.subn(" ", text)
+        found += [Statistic(value)] if times else []
+    if is_contest and not found:
+        found.append(Statistic.RETURN)
+    # "By how many points did it rise" holds the words of both; the unit is more specific.
+    return tuple(item for item in found if item != Statistic.RETURN or Statistic.CHANGE not in found)
+
+
+def _find_last(draft: Draft, text: str) -> tuple[Statistic, ...]:
+    """Return ``LAST`` when the newest value, or the value at the end of a named period, is asked for."""
+    periods, whole = draft.reading.periods, draft.reading.whole
+    if not periods:
+        return (Statistic.LAST,) if says("latest", text) else ()
+    is_point = not any(p.relative or p.grain == Frequency.NATIVE for p in periods) and not says("each", text)
+    is_end = is_point and any(p.edge == "end" for p in periods) and whole.start not in (None, whole.end)
+    return (Statistic.LAST,) if is_end else ()
+
+
+def _fit(found: Sequence[Statistic], specs: Sequence[IndicatorSpec], text: str) -> tuple[Statistic, ...]:
+    """Return the statistics that apply to the indicators.
+
+    A sum needs flows; rates change by points, other series by per cent, unless the text states otherwise. A sum beside
+    another statistic is dropped.
+    """
+    # A sum of levels (prices, balances) means nothing.
+    fitting = [item for item in found if item != Statistic.SUM or all(spec.flow for spec in specs)]
+    is_rates = all(spec.unit.startswith("%") for spec in specs)
+    # A yield that goes from 4 % to 5 % rose by one point; "25 %" would be read as points by most readers.
+    if is_rates and not says("explicit", text):
+        fitting = [Statistic.CHANGE if item == Statistic.RETURN else item for item in fitting]
+    if not is_rates and says("points", text):
+        fitting = [Statistic.RETURN if item == Statistic.CHANGE else item for item in fitting]
+    # "Total return" and "cumulative drawdown" use the words for a sum as an adjective.
+    return tuple(dict.fromkeys(item for item in fitting if item != Statistic.SUM or len(fitting) == 1))
