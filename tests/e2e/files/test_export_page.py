@@ -7,9 +7,9 @@ from pathlib import Path
 
 import docx
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script, draw_figure
 
@@ -35,7 +35,6 @@ def draw_script() -> Script:
 async def test_an_answer_is_taken_as_word_and_as_a_page_that_draws_offline(
     browser: Browser, tmp_path: Path, locale: str, export: str, word: str, web: str, references: str
 ) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(draw_script()) as house:
         watched = await open_page(browser, house.url, locale=locale, theme="dark")
         page = watched.page
@@ -67,7 +66,6 @@ async def test_an_answer_is_taken_as_word_and_as_a_page_that_draws_offline(
 
 
 async def test_copied_text_has_rows_and_references(browser: Browser) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
         page = (await open_page(browser, house.url)).page
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
