@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
@@ -27,6 +27,7 @@ from fathom.domain.training_report.reader import TrainingReader
 from fathom.services.gateway import problems
 from fathom.services.gateway.bodies import (
     CONSENTS,
+    MAX_INT32,
     MAX_INT64,
     Accepted,
     Ask,
@@ -380,9 +381,19 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
         response_model=None,
         responses=describe_response(memory.ListTurnsResponse),
     )
-    async def list_turns(conversation_id: str, page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
-        """List the turns of a conversation, oldest first."""
-        return JSONResponse(await engine.list_turns(conversation_id, page_size, page_token))
+    async def list_turns(
+        conversation_id: str,
+        page_size: PageSize = 100,
+        page_token: PageToken = "",
+        through: Annotated[int, Query(ge=0, le=MAX_INT32, description="Only this turn and those that lead to it.")] = 0,
+        order: Annotated[Literal["oldest", "newest"], Query(description="Which turns come first.")] = "oldest",
+    ) -> JSONResponse:
+        """List the turns of a conversation; each names its `parent`, the turn that it follows."""
+        request = memory.ListTurnsRequest(
+            conversation_id=conversation_id, page_size=page_size, page_token=page_token, through=through
+        )
+        request.newest_first = order == "newest"
+        return JSONResponse(await engine.list_turns(request))
 
     @app.patch(
         "/v1/conversations/{conversation_id}", response_model=None, responses=describe_response(memory.Conversation)

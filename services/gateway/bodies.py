@@ -53,6 +53,13 @@ class Ask(Body):
 
     question: str = Field(description="The question, 1 to 8,000 characters.")
     conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
+    parent_turn: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="Turn of the conversation that the question follows, 0 for its beginning; unset is the newest. With"
+        " that of an earlier turn (its `parent`), that turn is asked again, or otherwise; another one branches.",
+    )
     protocol: str = Field("", pattern="^(|research|workflow|search_r1|auto)$", description="How the episode talks.")
     mode: str = Field(
         "",
@@ -100,6 +107,7 @@ class Ask(Body):
             request_id=self.request_id,
             question=self.question,
             conversation_id=self.conversation_id,
+            parent_turn=self.parent_turn,
             protocol=PROTOCOLS[self.model_choice],
             model=self.model,
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),

@@ -309,9 +309,8 @@ class Engine:
         request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token, query=query)
         return to_json(await self._clients.memory.list_conversations(request))
 
-    async def list_turns(self, conversation_id: str, page_size: int, page_token: str) -> dict[str, Any]:
-        """Return a page of a conversation's turns, oldest first."""
-        request = memory.ListTurnsRequest(conversation_id=conversation_id, page_size=page_size, page_token=page_token)
+    async def list_turns(self, request: memory.ListTurnsRequest) -> dict[str, Any]:
+        """Return a page of a conversation's turns."""
         return to_json(await self._clients.memory.list_turns(request))
 
     async def update_conversation(self, request: memory.UpdateConversationRequest) -> dict[str, Any]:

@@ -24,19 +24,25 @@ from fathom.services.memory.profile.facts import Facts
 from fathom.services.memory.profile.stances import Stances
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
 from fathom.services.memory.segments.storage import delete_turns
+from fathom.services.memory.threads import cut_page, load_thread, read_parent
 
 # Bounds of what one call may store; far above what the pages and the planner write.
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 100_000, 1_000_000
 MAX_BULLETS, MAX_BULLET_CHARS = 50, 2_000
 MAX_TITLE_CHARS, DEFAULT_TITLE_CHARS = 200, 120
 MAX_TAGS, MAX_TAG_CHARS, MAX_COMMENT_CHARS = 32, 64, 10_000
-TURN = tuple(TURNS.c[name] for name in ("number", "question", "rewritten", "answer", "run", "ended", "bullets"))
+TURN = tuple(
+    TURNS.c[name] for name in ("number", "question", "rewritten", "answer", "run", "ended", "bullets", "parent")
+)
 SAID = tuple(FEEDBACK.c[name] for name in ("run", "helpful", "tags", "comment", "edited"))
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One question and its answer. ``ended`` is in seconds since the epoch."""
+    """One question and its answer. ``ended`` is in seconds since the epoch.
+
+    ``parent`` is the turn that it follows, 0 for none; None, before it is stored, is the newest one.
+    """
 
     question: str
     rewritten: str
@@ -45,6 +51,7 @@ class Turn:
     bullets: tuple[str, ...] = ()
     number: int = 0
     ended: float = 0.0
+    parent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +112,8 @@ class Engine:
     async def append(self, request_id: str, conversation: str, turn: Turn) -> Turn:
         """Append a turn and return it as stored; a known ``request_id`` returns the stored one, also after a restart.
 
-        A turn without bullets gets them from its answer. Raises ``InvalidField``, and ``Conflict`` when the id belongs
-        to another turn.
+        A turn without bullets gets them from its answer, and one that follows none that is there follows the newest.
+        Raises ``InvalidField``, and ``Conflict`` when the id belongs to another turn.
         """
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
@@ -120,20 +127,21 @@ class Engine:
             ).first()
             if known is not None:
                 stored = parse_turn(known[1:])
-                # The stored turn got its number, time and perhaps bullets here; only what the caller sent is compared.
-                bullets = turn.bullets or stored.bullets
-                expected = replace(turn, number=stored.number, ended=stored.ended, bullets=bullets)
+                # The stored turn got its number, time, place and perhaps bullets here; only what was said is compared.
+                own = {"number": stored.number, "ended": stored.ended, "parent": stored.parent}
+                expected = replace(turn, bullets=turn.bullets or stored.bullets, **own)
                 if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
                 return stored
             now = self._clock()
             touch_conversation(db, tenant, conversation, turn.question, now)
             # Numbers follow the largest, so that they stay unique and ascending: the conversation's row is locked.
-            largest = select(func.coalesce(func.max(TURNS.c.number), 0)).where(
-                TURNS.c.tenant == tenant, TURNS.c.conversation == conversation
-            )
-            number = db.execute(largest).scalar_one() + 1
-            stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(extract_points(turn.answer)))
+            newest = find_turn(db, tenant, conversation)
+            # The conversation may have been deleted since the question was asked; its answer then begins another one.
+            is_there = turn.parent in (None, 0) or find_turn(db, tenant, conversation, turn.parent) == turn.parent
+            parent = turn.parent if turn.parent is not None and is_there else newest
+            bullets = turn.bullets or tuple(extract_points(turn.answer))
+            stored = replace(turn, number=newest + 1, ended=now, bullets=bullets, parent=parent)
             values = {**asdict(stored), "bullets": json.dumps(stored.bullets, ensure_ascii=False)}
             values |= {"tenant": tenant, "principal": principal, "conversation": conversation, "request": request_id}
             db.execute(insert(TURNS).values(**values))
@@ -147,8 +155,7 @@ class Engine:
         """Return the newest ``max_turns`` turns, oldest first, and the number of older turns left out.
 
         The last ``full_turns`` have their answer, older ones their bullet points. An unknown conversation is empty.
-        With ``through`` the turns after that number do not count.
-        Raises ``InvalidField``.
+        Only those turns count that lead to the newest one, or to ``through``. Raises ``InvalidField``.
         """
         if full_turns < 0:
             raise InvalidField("full_turns", "must not be negative")
@@ -157,16 +164,11 @@ class Engine:
         if through < 0:
             raise InvalidField("through", "must not be negative")
 
-        chosen = [TURNS.c.tenant == current_tenant(), TURNS.c.conversation == conversation]
-        if through:
-            chosen.append(TURNS.c.number <= through)
+        tenant = current_tenant()
 
         def work(db: Connection) -> tuple[list[Turn], int]:
-            # In one statement: of two, the second could count a turn that was appended meanwhile.
-            total = select(func.count()).select_from(TURNS).where(*chosen).scalar_subquery()
-            newest = select(total, *TURN).where(*chosen).order_by(TURNS.c.number.desc()).limit(max_turns)
-            rows = db.execute(newest).all()
-            return [parse_turn(row[1:]) for row in reversed(rows)], rows[0][0] if rows else 0
+            thread = load_thread(db, tenant, conversation, through)
+            return load_turns(db, tenant, conversation, thread[-max_turns:]), len(thread)
 
         kept, total = await self.database.run_transaction(work)
         # Negative when fewer turns are kept than are shown in full: then all are.
@@ -180,16 +182,33 @@ class Engine:
         ]
         return window, total - len(kept)
 
-    async def list_turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
-        """Return a page of turns, oldest first, and the next page's token; raise ``NotFound`` and ``InvalidField``."""
-        size, of, tenant = page_size(size), f"turns {conversation}", current_tenant()
+    async def list_turns(
+        self, conversation: str, size: int = 0, token: str = "", through: int = 0, *, is_newest_first: bool = False
+    ) -> tuple[list[Turn], str]:
+        """Return a page of turns and the next page's token; with ``through`` that turn and those that lead to it.
+
+        Raises ``NotFound`` and ``InvalidField``.
+        """
+        if through < 0:
+            raise InvalidField("through", "must not be negative")
+        size, tenant = page_size(size), current_tenant()
+        # A token of one list leads nowhere in another.
+        kind = " ".join([*(["newest"] if is_newest_first else []), *([str(through)] if through else [])])
+        of = f"turns {conversation} {kind}".strip()
         after = read_token(token, of, (int,))[0] if token else 0
-        chosen = (TURNS.c.tenant == tenant, TURNS.c.conversation == conversation, TURNS.c.number > after)
+        own = [TURNS.c.tenant == tenant, TURNS.c.conversation == conversation]
+        if after:
+            own.append(TURNS.c.number < after if is_newest_first else TURNS.c.number > after)
+        order = TURNS.c.number.desc() if is_newest_first else TURNS.c.number
 
         def work(db: Connection) -> list[Turn]:
             require_conversation(db, tenant, conversation)
+            chosen = list(own)
+            if through:
+                thread = load_thread(db, tenant, conversation, through)
+                chosen.append(TURNS.c.number.in_(cut_page(thread, after, size + 1, is_newest_first=is_newest_first)))
             # One row more than the page tells whether there is a next one.
-            rows = db.execute(select(*TURN).where(*chosen).order_by(TURNS.c.number).limit(size + 1))
+            rows = db.execute(select(*TURN).where(*chosen).order_by(order).limit(size + 1))
             return [parse_turn(row) for row in rows]
 
         found = await self.database.run_transaction(work)
@@ -319,9 +338,11 @@ def touch_conversation(db: Connection, tenant: str, conversation: str, question:
 
 
 def check_turn(turn: Turn) -> None:
-    """Raise ``InvalidField`` naming the field that is empty or too long."""
+    """Raise ``InvalidField`` naming the field that is empty, too long or negative."""
     if not turn.question.strip():
         raise InvalidField("turn.question", "is empty")
+    if turn.parent is not None and turn.parent < 0:
+        raise InvalidField("turn.parent", "must not be negative")
     if turn.run:
         checked_id("turn.run_id", turn.run)
     for field, text, limit in (
@@ -362,9 +383,24 @@ def select_conversations(tenant: str) -> Select[Any]:
     return select(own.id, own.title, turns, own.updated, own.pinned, own.version).where(own.tenant == tenant)
 
 
+def find_turn(db: Connection, tenant: str, conversation: str, through: int | None = None) -> int:
+    """Return the number of the newest turn of a conversation, or of the newest up to a number; 0 for none."""
+    newest = select(func.coalesce(func.max(TURNS.c.number), 0))
+    newest = newest.where(TURNS.c.tenant == tenant, TURNS.c.conversation == conversation)
+    found: int = db.execute(newest if through is None else newest.where(TURNS.c.number <= through)).scalar_one()
+    return found
+
+
+def load_turns(db: Connection, tenant: str, conversation: str, numbers: Sequence[int]) -> list[Turn]:
+    """Return turns of a conversation by their numbers, oldest first."""
+    own = (TURNS.c.tenant == tenant, TURNS.c.conversation == conversation, TURNS.c.number.in_(list(numbers)))
+    return [parse_turn(row) for row in db.execute(select(*TURN).where(*own).order_by(TURNS.c.number))]
+
+
 def parse_turn(row: Sequence[Any]) -> Turn:
-    number, question, rewritten, answer, run, ended, bullets = row
-    return Turn(question, rewritten, answer, run, tuple(json.loads(bullets)), number, ended)
+    number, question, rewritten, answer, run, ended, bullets, parent = row
+    listed = tuple(json.loads(bullets))
+    return Turn(question, rewritten, answer, run, listed, number, ended, read_parent(number, parent))
 
 
 def parse_conversation(row: Sequence[Any]) -> Conversation:

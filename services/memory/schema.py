@@ -52,6 +52,8 @@ TURNS = Table(
     Column("principal", Text, nullable=False, server_default=""),
     # 1 once the turn has its page, or had one that was evicted.
     Column("filed", Integer, nullable=False, server_default="0"),
+    # The turn that it follows, 0 for none; NULL for the one before it (turns of before there were threads).
+    Column("parent", Integer),
     ForeignKeyConstraint(
         ["tenant", "conversation"],
         ["conversations.tenant", "conversations.id"],

@@ -84,7 +84,9 @@ class MemoryServicer:
 
     async def AppendTurn(self, request: pb.AppendTurnRequest, call: Call) -> pb.AppendTurnResponse:
         given = request.turn
-        turn = Turn(given.question, given.rewritten_question, given.answer, given.run_id, tuple(given.bullets))
+        parent = given.parent if given.HasField("parent") else None
+        said = (given.question, given.rewritten_question, given.answer, given.run_id, tuple(given.bullets))
+        turn = Turn(*said, parent=parent)
         # A caller that wants to repeat the call safely sends an id; without one every call is another turn.
         request_id = request.request_id or new_id("turn")
         stored = await self._engine.append(request_id, request.conversation_id, turn)
@@ -107,7 +109,8 @@ class MemoryServicer:
         return pb.GetWindowResponse(turns=turns, omitted=omitted)
 
     async def ListTurns(self, request: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
-        page, token = await self._engine.list_turns(request.conversation_id, request.page_size, request.page_token)
+        asked = (request.conversation_id, request.page_size, request.page_token, request.through)
+        page, token = await self._engine.list_turns(*asked, is_newest_first=request.newest_first)
         return pb.ListTurnsResponse(turns=[turn_to_proto(turn) for turn in page], next_page_token=token)
 
     async def ListConversations(self, request: pb.ListConversationsRequest, call: Call) -> pb.ListConversationsResponse:
@@ -183,6 +186,7 @@ def turn_to_proto(turn: Turn) -> pb.Turn:
         run_id=turn.run,
         end_time=to_timestamp(turn.ended),
         bullets=turn.bullets,
+        parent=turn.parent,
     )
 
 

@@ -221,7 +221,7 @@ class ResourcesFactory:
         turns, timeout_s = RecordedTurns(self._record), self.config.tool_timeout_s
         return [
             SearchTurns(self.deps.clients, turns, timeout_s),
-            Reuse(self.deps.clients, turns, session, python, task.conversation_id, timeout_s),
+            Reuse(self.deps.clients, turns, session, python, task.conversation_id, timeout_s, task.follows),
         ]
 
     def _make_registry(self, task: Task, tools: Sequence[Tool], material: int, cut_short: Step | None) -> Registry:

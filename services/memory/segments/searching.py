@@ -41,7 +41,8 @@ ANSWER_CHARS = 8_000
 class Wanted:
     """Query of the memory; times are in seconds since the epoch, 0 where open.
 
-    With ``newest`` so many of the conversation's newest turns do not count.
+    With ``newest`` so many of the conversation's newest turns do not count, and of the others only those that lead to
+    them; ``older`` has these.
     """
 
     question: str
@@ -52,10 +53,12 @@ class Wanted:
     after: float = 0.0
     before: float = 0.0
     newest: int = 0
+    older: frozenset[int] = frozenset()
 
-    def is_within(self, ended: float) -> bool:
-        """Return whether a turn's end is within the times."""
-        return ended >= self.after and (not self.before or ended < self.before)
+    def has_page(self, page: Page) -> bool:
+        """Return whether a turn's end is within the times, and its number one of those that count."""
+        is_within = page.ended >= self.after and (not self.before or page.ended < self.before)
+        return is_within and (not self.newest or page.number in self.older)
 
 
 @dataclass(frozen=True)
@@ -119,14 +122,10 @@ class Searcher:
         check(wanted)
         of = f"recall {fingerprint(wanted)}"
         key = read_token(wanted.token, of, (float, str, int)) if wanted.token else ()
-        has_turns, older = await self._database.run_transaction(
-            lambda db: (storage.has_turns(db, owner), storage.find_older(db, owner, wanted.conversation, wanted.newest))
-        )
-        if wanted.newest:
-            # Where nothing is older than the window neither filing nor the encoder is waited for.
-            if not older:
-                return Found((), (), has_meaning=False, has_turns=has_turns)
-            wanted = replace(wanted, through=older)
+        wanted, has_turns = await self._database.run_transaction(lambda db: settle(db, owner, wanted))
+        # Where nothing is older than the window neither filing nor the encoder is waited for.
+        if wanted.newest and not wanted.older:
+            return Found((), (), has_meaning=False, has_turns=has_turns)
         # What was said just now can be asked for at once.
         await self._filer.file_pending(owner)
         now = self._clock()
@@ -146,6 +145,15 @@ class Searcher:
         return await self._database.run_transaction(work)
 
 
+def settle(db: Connection, owner: Owner, wanted: Wanted) -> tuple[Wanted, bool]:
+    """Return the query with the turns that are older than its window, and whether the user has any turn."""
+    has_turns = storage.has_turns(db, owner)
+    if not wanted.newest:
+        return wanted, has_turns
+    older = storage.find_older(db, owner, wanted.conversation, wanted.newest, wanted.through)
+    return replace(wanted, older=older), has_turns
+
+
 def recall(db: Connection, owner: Owner, wanted: Wanted, query: Query, now: float, after: Sequence[Key] = ()) -> Found:
     """Return one page of the turns that fit a question, without its token."""
     segments = [one for one in storage.load_segments(db, owner) if one.last >= wanted.after]
@@ -157,7 +165,7 @@ def recall(db: Connection, owner: Owner, wanted: Wanted, query: Query, now: floa
     chosen = choose_segments(segments, query, weights, now)[:SEGMENTS_READ]
     numbers = [one.segment.number for one in chosen]
     pages = storage.load_pages(db, owner, numbers, wanted.conversation, wanted.through)
-    pages = [page for page in pages if wanted.is_within(page.ended)]
+    pages = [page for page in pages if wanted.has_page(page)]
     ranked = sorted(rank_pages(pages, query, weights), key=lambda one: one.key, reverse=True)
     ranked = [one for one in ranked if one.score > 0 and (not after or one.key < tuple(after))]
     top = ranked[: wanted.top_k or DEFAULT_TOP_K]
@@ -241,8 +249,8 @@ def check(wanted: Wanted) -> None:
         raise InvalidField("top_k", f"must be 0 to {MAX_TOP_K}")
     if wanted.through < 0 or (wanted.through and not wanted.conversation):
         raise InvalidField("through", "must not be negative, and needs a conversation_id")
-    if wanted.newest and (wanted.through or not wanted.conversation):
-        raise InvalidField("older_than_window", "needs a conversation_id, and no through")
+    if wanted.newest and not wanted.conversation:
+        raise InvalidField("older_than_window", "needs a conversation_id")
     if "\0" in wanted.conversation:
         raise InvalidField("conversation_id", "must not have the character NUL")
     if wanted.before and wanted.before <= wanted.after:

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 
 from fathom.services.memory.schema import PAGES, SEGMENTS, TURNS
 from fathom.services.memory.segments.scoring import Floats
+from fathom.services.memory.threads import load_thread
 
 # A segment's terms are for choosing it; those of few pages each are found in the pages.
 MAX_SEGMENT_TERMS = 1_500
@@ -97,11 +98,9 @@ def has_turns(db: Connection, owner: Owner) -> bool:
     return db.execute(select(TURNS.c.number).where(*chosen).limit(1)).first() is not None
 
 
-def find_older(db: Connection, owner: Owner, conversation: str, newest: int) -> int:
-    """Return the number of the last turn before the ``newest`` ones of a conversation; 0 for none."""
-    chosen = (TURNS.c.tenant == owner.tenant, TURNS.c.conversation == conversation)
-    query = select(TURNS.c.number).where(*chosen).order_by(TURNS.c.number.desc()).offset(newest).limit(1)
-    return db.execute(query).scalar_one_or_none() or 0
+def find_older(db: Connection, owner: Owner, conversation: str, newest: int, through: int = 0) -> frozenset[int]:
+    """Return the turns of a conversation before its ``newest`` ones, of those that lead to the last or ``through``."""
+    return frozenset(load_thread(db, owner.tenant, conversation, through)[:-newest])
 
 
 def lock_owner(db: Connection, owner: Owner) -> None:

@@ -172,6 +172,8 @@ class Task:
     """Part of its user's memory that it is given."""
     conversation_id: str = ""
     """Conversation of the run; "" for none."""
+    follows: int | None = None
+    """Turn of the conversation that the question follows, 0 for its beginning; None for the newest."""
     has_memory: bool = False
     """True offers the tools for earlier turns: whoever asks has some."""
     is_compared: bool = True

@@ -31,7 +31,13 @@ from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
-from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets, read_history
+from fathom.services.planner.runs.conversation import (
+    MAX_SHEETS,
+    load_messages,
+    load_sheets,
+    read_history,
+    validate_parent,
+)
 from fathom.services.planner.runs.log.events import fold_log, make_events_gone
 from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
@@ -121,6 +127,9 @@ class Runs:
         await self._validate_tables(request)
         await self._validate_corpora(request)
         validate_instructions(request)
+        if request.conversation_id:
+            checked_id("conversation_id", request.conversation_id)
+        await validate_parent(self.clients, request)
         read_history(request.history)
         await self.worker.engine.open_recording(recording_from_proto(request.recording))
         understood = Reading(question)
@@ -135,8 +144,6 @@ class Runs:
         limits = self.config.grant(Asked(effort), request.model).limits
         settings_from_proto(request.window, self.config.make_window(limits.window_tokens))
         self.worker.protocols[protocol].prompts(question, request.prompts)
-        if request.conversation_id:
-            checked_id("conversation_id", request.conversation_id)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
         call = current_call() or Call.new()
         wanted = Header(
@@ -198,8 +205,6 @@ class Runs:
         """Return the question; a follow-up as the whole question that it stands for."""
         if not (request.conversation_id or request.history) or self.worker.rewriter is None:
             return Reading(question)
-        if request.conversation_id:
-            checked_id("conversation_id", request.conversation_id)
         history = await load_messages(self.worker.clients, self.record, request)
         return await self.worker.rewriter.rewrite(question, history, as_of=as_of_run(request))
 

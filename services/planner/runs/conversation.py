@@ -24,7 +24,7 @@ from fathom.services.planner.answering.parsing import Citation, Reference, parse
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.proto.episode import material_from_proto, material_to_proto
 from fathom.services.planner.runs.consent import find_run_consent
-from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.repository import Header, RunRepository
 from fathom.services.planner.tools.session import read_sheet_number
 
 # A follow-up is mostly about the newest tables, and each is described in the prompt.
@@ -64,7 +64,7 @@ async def load_conversation(
     The tables are chosen once, when the run is first played (``is_first``), and then read from its record: material
     numbers must not depend on what is asked elsewhere in the conversation meanwhile.
     """
-    window, turns = await load_turns(clients, record, request.conversation_id)
+    window, turns = await load_followed(clients, record, request)
     history = read_history(request.history)
     if not window and not request.table_ids:
         return Conversation(history)
@@ -108,7 +108,7 @@ async def load_trained_conversation(
 
 async def load_messages(clients: Clients, record: RunRepository, request: RunRequest) -> tuple[Message, ...]:
     """Return the conversation's window as messages without tables, to read a follow-up by."""
-    window, turns = await load_turns(clients, record, request.conversation_id)
+    window, turns = await load_followed(clients, record, request)
     return (*read_history(request.history), *make_messages(window, turns, ()))
 
 
@@ -125,12 +125,46 @@ def read_history(turns: Sequence[pb_policy.Message], field: str = "history") -> 
     return tuple(message_from_proto(message) for message in turns)
 
 
+async def validate_parent(clients: Clients, request: RunRequest) -> None:
+    """Raise ``InvalidField`` for a turn to follow that the request's conversation does not have."""
+    if not request.HasField("parent_turn"):
+        return
+    if not request.conversation_id:
+        raise InvalidField("parent_turn", "is for a conversation_id")
+    if request.parent_turn < 0:
+        raise InvalidField("parent_turn", "must not be negative")
+    asked = memory.GetWindowRequest(conversation_id=request.conversation_id, through=request.parent_turn, max_turns=1)
+    known = [turn.number for turn in (await clients.memory.get_window(asked)).turns] if request.parent_turn else [0]
+    if known != [request.parent_turn]:
+        # Here, where the caller learns of it: a queued run would silently follow another turn.
+        raise InvalidField("parent_turn", f"is {request.parent_turn}, which conversation_id has not")
+
+
+def find_parent(header: Header) -> int | None:
+    """Return the turn that the run's is to follow in its conversation; None for the newest.
+
+    A branch of a run has its request, and a conversation of its own.
+    """
+    request = header.run_request()
+    is_said = request.HasField("parent_turn") and request.conversation_id == header.conversation_id
+    return request.parent_turn if is_said else None
+
+
+async def load_followed(
+    clients: Clients, record: RunRepository, request: RunRequest
+) -> tuple[Sequence[memory.WindowTurn], dict[int, EarlierTurn]]:
+    """Return the window of the turns that lead to the request's question; see ``load_turns``."""
+    if request.HasField("parent_turn") and not request.parent_turn:
+        return (), {}
+    return await load_turns(clients, record, request.conversation_id, request.parent_turn)
+
+
 async def load_turns(
     clients: Clients, record: RunRepository, conversation_id: str, through: int = 0
 ) -> tuple[Sequence[memory.WindowTurn], dict[int, EarlierTurn]]:
     """Return the turns of a conversation's window, and those that are shown in full by number.
 
-    With ``through`` the turns after that number do not count.
+    With ``through`` only that turn and those that lead to it count.
     """
     if not conversation_id:
         return (), {}

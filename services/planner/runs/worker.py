@@ -41,7 +41,7 @@ from fathom.services.planner.remembering.lessons import Lesson, Stated, submit_l
 from fathom.services.planner.remembering.remembering import Remembering, choose_effort
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
-from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.conversation import Conversation, find_parent, load_conversation
 from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
@@ -238,7 +238,12 @@ class Worker:
             reading = await self._understand(header, conversation.history)
             held, reading = await self._settle_memory(header, held, reading, conversation.history)
             task = await self._make_task(header, request, leg, granted, conversation, reading, held, fold.worked_s)
-            task = replace(task, conversation_id=header.conversation_id, has_memory=reminder.has_memory)
+            task = replace(
+                task,
+                conversation_id=header.conversation_id,
+                follows=find_parent(header),
+                has_memory=reminder.has_memory,
+            )
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.
             if not history.is_new:
@@ -494,6 +499,7 @@ class Worker:
             rewritten_question=find_rewritten_question(play.episode.steps) or find_understood(header, play),
             answer=play.outcome.answer.markdown,
             run_id=header.run_id,
+            parent=find_parent(header),
         )
         request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)
         try:

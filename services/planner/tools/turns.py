@@ -78,6 +78,8 @@ class Reuse:
     python: Python
     conversation_id: str
     timeout_s: float
+    follows: int | None = None
+    """Turn of the conversation that the question follows; None for the newest."""
 
     name: ClassVar[str] = "reuse"
     # After the other calls of a round: the names of its tables follow theirs.
@@ -125,8 +127,9 @@ class Reuse:
             if not found:
                 raise NotFound("turn", turn[:80])
             return list_run_ids(found)
-        # An empty conversation has no turns: the first question of one may still be about another's table.
-        newest = await self._read_window(self.conversation_id, 0, LOOKED_THROUGH) if self.conversation_id else []
+        # The first question of a conversation may still be about another's table.
+        has_turns = self.conversation_id and self.follows != 0
+        newest = await self._read_window(self.conversation_id, self.follows or 0, LOOKED_THROUGH) if has_turns else []
         request = pb.SearchMemoryRequest(question=query, top_k=LOOKED_THROUGH)
         response = await self.clients.memory.search_memory(request, timeout_s=self.timeout_s)
         return list_run_ids([*reversed(newest), *(page.turn for page in response.pages)])

@@ -13,9 +13,11 @@ import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
+from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import FathomError, InvalidField, Overloaded
+from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.problems import STATUS, to_problem
 from fathom.transport.store.refs import to_ref
 from tests.e2e.replay import ReplayHouse
@@ -26,7 +28,7 @@ Door = tuple[httpx.AsyncClient, ReplayHouse]
 Opened = Callable[..., AbstractAsyncContextManager[Door]]
 
 
-async def ask(client: httpx.AsyncClient, **more: str) -> str:
+async def ask(client: httpx.AsyncClient, **more: str | int) -> str:
     answer = await client.post("/v1/runs", json={"question": "why?", **more})
     assert answer.status_code == 202, answer.text
     return str(answer.json()["run_id"])
@@ -451,6 +453,30 @@ async def test_a_conversation_is_renamed_and_pinned(door: Door) -> None:
         refused = await client.patch(url, json=body)
         assert (refused.status_code, refused.json()["field"]) == (400, field)
     assert (await client.patch("/v1/conversations/none", json={"pinned": True})).status_code == 404
+
+
+async def test_a_run_may_follow_an_earlier_turn_and_turns_are_listed_from_either_end(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, house = door
+    await ask(client, request_id="run_1")
+    await ask(client, request_id="run_2", conversation_id="conv_run_1", parent_turn=0)
+    # The beginning of a conversation is not the same as "the newest turn".
+    assert [(one.HasField("parent_turn"), one.parent_turn) for one in house.planner.asked] == [(False, 0), (True, 0)]
+    wrong = await client.post("/v1/runs", json={"question": "why?", "parent_turn": -1})
+    assert (wrong.status_code, wrong.json()["field"]) == (400, "parent_turn")
+    asked: list[memory.ListTurnsRequest] = []
+
+    async def note(_: Engine, request: memory.ListTurnsRequest) -> dict[str, Any]:
+        asked.append(request)
+        return {}
+
+    monkeypatch.setattr(Engine, "list_turns", note)
+    await client.get("/v1/conversations/conv_run_1?through=2&order=newest&page_size=1")
+    await client.get("/v1/conversations/conv_run_1")
+    assert [(one.through, one.newest_first, one.page_size) for one in asked] == [(2, True, 1), (0, False, 100)]
+    refused = await client.get("/v1/conversations/conv_run_1?order=random")
+    assert (refused.status_code, refused.json()["field"]) == (400, "order")
 
 
 async def test_models_say_which_answers_and_which_is_warming(door: Door) -> None:

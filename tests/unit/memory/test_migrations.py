@@ -72,7 +72,7 @@ async def test_a_file_of_an_earlier_release_is_taken_over_with_all_that_it_holds
                 ]
                 for name, numbers in (("c1", {1: "run_1", 4: ""}), ("c2", {1: "run_3"})):
                     assert (await engine.list_turns(name))[0] == [
-                        Turn("a=b?", "what is a=b?", f"清楚 {tenant} {number}", run, ("p=q",), number, 9.5)
+                        Turn("a=b?", "what is a=b?", f"清楚 {tenant} {number}", run, ("p=q",), number, 9.5, number - 1)
                         for number, run in numbers.items()
                     ]
                 edited = "x = 2" if version == 2 else ""
@@ -123,7 +123,7 @@ async def test_a_database_ahead_is_refused_and_left_alone(tmp_path: Path) -> Non
         # Releases before Alembic know no revision, but refuse a file by this number.
         assert db.execute("pragma user_version").fetchone() == (3,)
         db.execute(f"update {REVISION_TABLE} set version_num = '99'")
-    with pytest.raises(errors.FailedPrecondition, match="is of revision 99, and this version of Fathom knows 5"):
+    with pytest.raises(errors.FailedPrecondition, match="is of revision 99, and this version of Fathom knows 6"):
         await Engine(path).start()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute(f"select version_num from {REVISION_TABLE}").fetchall() == [("99",)]

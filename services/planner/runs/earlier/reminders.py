@@ -64,9 +64,16 @@ class Recaller:
         # Outside of a conversation a question stands alone, as the episodes of trainers do.
         if not conversation:
             return Reminder()
+        if request.HasField("parent_turn") and not request.parent_turn:
+            # Nothing leads to a question at the beginning; what was said elsewhere may still be searched.
+            return Reminder(has_memory=True)
         # In one request: a run waits for it before its first step.
         asked = pb.SearchMemoryRequest(
-            question=question, top_k=TURNS, conversation_id=conversation, older_than_window=True
+            question=question,
+            top_k=TURNS,
+            conversation_id=conversation,
+            through=request.parent_turn,
+            older_than_window=True,
         )
         found = await self.clients.memory.search_memory(asked, timeout_s=self.timeout_s)
         return Reminder(make_reminders(found, self.tokens, language), found.has_turns)

@@ -8,6 +8,7 @@ import pytest
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
+from fathom.services.memory.engine import Turn
 from fathom.services.memory.segments.searching import MAX_QUESTION_CHARS, MAX_TOP_K
 from tests.unit.memory.segments.conftest import DAY, START, Memory
 
@@ -86,9 +87,22 @@ async def test_turns_older_than_the_window_are_found_by_one_request(memory: Memo
     found = await memory.search("bullion", top_k=3, conversation="c0", newest=2)
     assert [one.turn.number for one in found.turns] == [1]
     assert found.has_turns
-    for wanted in ({"conversation": "c0", "through": 1}, {"conversation": ""}):
-        with pytest.raises(InvalidField, match="older_than_window"):
-            await memory.search("bullion", newest=2, **wanted)
+    with pytest.raises(InvalidField, match="older_than_window"):
+        await memory.search("bullion", newest=2)
+
+
+async def test_a_question_that_follows_an_earlier_turn_is_reminded_of_none_beside_it(memory: Memory) -> None:
+    for number in range(4):
+        await memory.say(f"Did bullion rise in 201{number}?", "Bullion rose.", "c0")
+
+    async def recall(through: int) -> list[int]:
+        found = await memory.search("bullion", top_k=9, conversation="c0", newest=1, through=through)
+        return sorted(one.turn.number for one in found.turns)
+
+    assert (await recall(0), await recall(3)) == ([1, 2, 3], [1, 2])
+    # The second turn asked again: what was said after the first attempt leads nowhere.
+    await memory.engine.append("again", "c0", Turn("Did bullion rise in 2011?", "", "Bullion rose.", "", parent=1))
+    assert (await recall(0), await recall(4)) == ([1], [1, 2, 3])
 
 
 async def test_a_chinese_word_of_one_character_is_found_beside_others(memory: Memory) -> None:

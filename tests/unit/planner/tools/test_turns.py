@@ -69,17 +69,19 @@ async def make_record(store: ObjectStore) -> RunRepository:
     return record
 
 
-async def make_registry(store: ObjectStore, session: Session) -> Registry:
+async def make_registry(store: ObjectStore, session: Session, follows: int | None = None) -> Registry:
     clients = cast(Any, SimpleNamespace(memory=Memory()))
     turns = RecordedTurns(await make_record(store))
     python = Python(session, FigureStore(store, "run_new", 2), cast(Any, None), cast(Any, None))
-    return Registry([SearchTurns(clients, turns, 1.0), Reuse(clients, turns, session, python, "conv_1", 1.0)], 4)
+    return Registry(
+        [SearchTurns(clients, turns, 1.0), Reuse(clients, turns, session, python, "conv_1", 1.0, follows)], 4
+    )
 
 
-async def call(tool: str, **arguments: Any) -> tuple[ToolResult, dict[str, Any], Session]:
+async def call(tool: str, follows: int | None = None, **arguments: Any) -> tuple[ToolResult, dict[str, Any], Session]:
     store = open_store("memory://")
     session = Session(cast(Any, None), "run_new", 1.0)
-    registry = await make_registry(store, session)
+    registry = await make_registry(store, session, follows)
     result = await registry.call("id", ToolCall("c", tool, json.dumps({"intent": "to see", **arguments})))
     return result, json.loads(result.content.split("\n", 1)[0]), session
 
@@ -141,3 +143,9 @@ async def test_what_is_not_there_is_said_with_what_is() -> None:
 async def test_a_plan_of_the_workflow_can_ask_both() -> None:
     registry = await make_registry(open_store("memory://"), Session(cast(Any, None), "run_new", 1.0))
     assert find_askable(registry.specs) == {"search_turns": "query", "reuse": "query"}
+
+
+@pytest.mark.parametrize(("follows", "expected"), [(None, "b"), (1, "a")])
+async def test_a_table_of_the_thread_comes_first(follows: int | None, expected: str) -> None:
+    result, _, _ = await call("reuse", follows, query="sheet_1")
+    assert [item.item.id for item in result.material] == [expected], "the newest of the turns that lead here"

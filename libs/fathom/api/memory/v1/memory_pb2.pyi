@@ -50,7 +50,7 @@ FACT_ORIGIN_STATED: FactOrigin
 FACT_ORIGIN_LEARNT: FactOrigin
 
 class Turn(_message.Message):
-    __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets")
+    __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets", "parent")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     REWRITTEN_QUESTION_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,7 @@ class Turn(_message.Message):
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     BULLETS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
     number: int
     question: str
     rewritten_question: str
@@ -65,7 +66,8 @@ class Turn(_message.Message):
     run_id: str
     end_time: _timestamp_pb2.Timestamp
     bullets: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., rewritten_question: _Optional[str] = ..., answer: _Optional[str] = ..., run_id: _Optional[str] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., bullets: _Optional[_Iterable[str]] = ...) -> None: ...
+    parent: int
+    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., rewritten_question: _Optional[str] = ..., answer: _Optional[str] = ..., run_id: _Optional[str] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., bullets: _Optional[_Iterable[str]] = ..., parent: _Optional[int] = ...) -> None: ...
 
 class AppendTurnRequest(_message.Message):
     __slots__ = ("request_id", "conversation_id", "turn")
@@ -118,14 +120,18 @@ class GetWindowResponse(_message.Message):
     def __init__(self, turns: _Optional[_Iterable[_Union[WindowTurn, _Mapping]]] = ..., omitted: _Optional[int] = ...) -> None: ...
 
 class ListTurnsRequest(_message.Message):
-    __slots__ = ("conversation_id", "page_size", "page_token")
+    __slots__ = ("conversation_id", "page_size", "page_token", "through", "newest_first")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     page_size: int
     page_token: str
-    def __init__(self, conversation_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    through: int
+    newest_first: bool
+    def __init__(self, conversation_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., through: _Optional[int] = ..., newest_first: bool = ...) -> None: ...
 
 class ListTurnsResponse(_message.Message):
     __slots__ = ("turns", "next_page_token")

@@ -130,14 +130,15 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetWindow(self, request, context):
-        """Gives the part of a conversation that goes into the next prompt.
+        """Gives the part of a conversation that goes into the next prompt: the newest turn and those that lead to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTurns(self, request, context):
-        """Lists the turns of a conversation, oldest first.
+        """Lists the turns of a conversation, oldest first unless asked otherwise.
+        Errors: NOT_FOUND, INVALID_ARGUMENT (through, page_size, page_token).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

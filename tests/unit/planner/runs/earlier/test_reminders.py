@@ -60,6 +60,17 @@ async def test_older_turns_come_as_memory_with_their_date_oldest_first() -> None
     assert (asked.conversation_id, asked.older_than_window) == ("conv_1", True)
 
 
+async def test_a_question_in_a_thread_is_reminded_of_what_leads_to_it() -> None:
+    memory = Memory(page(1, 0.9))
+    asked = RunRequest(question="again?", conversation_id="conv_1", parent_turn=12)
+    assert (await make(memory).recall("run_1", asked, "en")).messages
+    assert [(one.through, one.older_than_window) for one in memory.asked] == [(12, True)]
+    # Nothing leads to the beginning; the tools for earlier turns are there all the same.
+    asked.parent_turn = 0
+    found = await make(memory).recall("run_2", asked, "en")
+    assert (found.messages, found.has_memory, len(memory.asked)) == ((), True, 1)
+
+
 async def test_an_attempt_is_reminded_of_what_the_first_one_was() -> None:
     memory = Memory(page(1, 0.9))
     recaller = make(memory)
