@@ -79,6 +79,16 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await expect(page.get_by_role("menu")).to_be_visible()
         await check(page, "menu")
         await page.keyboard.press("Escape")
+        await page.locator(".tools .share").click()
+        await (
+            page.get_by_role("dialog")
+            .get_by_role("button", name="Make the link" if locale == "en-US" else "生成链接")
+            .click()
+        )
+        await expect(page.locator("[data-link]")).to_be_visible()
+        await expect(page.locator("#made-link")).to_be_visible()
+        await check(page, "share")
+        await page.keyboard.press("Escape")
         for keys, state in (("Control+k", "palette"), ("Control+/", "keys")):
             await page.keyboard.press(keys)
             await expect(page.get_by_role("dialog").last).to_be_visible()

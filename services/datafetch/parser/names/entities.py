@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
+from fathom.services.datafetch.catalog.completion import Completion
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
@@ -113,6 +114,15 @@ class Resolver:
         near = self._layer.entity_names.find_nearest(mention, limit)
         ids = tuple(dict.fromkeys(ident for name in near for ident in self._layer.entity_names.find_all(name)))
         return [make_entity((ident,), 0, len(mention), "near", 0.5) for ident in ids[:limit]]
+
+    @cached_property
+    def _completion(self) -> Completion:
+        return Completion(self._layer)
+
+    def complete(self, beginning: str, limit: int = 8) -> list[Mention]:
+        """Return the entities one of whose names begins so, or has a word that does, best first."""
+        found = self._completion.complete(beginning, limit)
+        return [make_entity((ident,), 0, len(beginning), "beginning", score) for ident, score in found]
 
     def _find_short(self, text: str) -> list[Mention]:
         """Find names without their legal form: 有限公司, 集团."""
