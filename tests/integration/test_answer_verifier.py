@@ -14,7 +14,7 @@ from fathom.services.planner.answering.rendering.finish import CheckedEnding
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.model.episode import MaterialKind
-from tests.bench.planner.fixing import by_rules, outcomes
+from tests.bench.planner.fixing import by_cutting, outcomes
 from tests.bench.planner.planted.cases import CASES, CLEAN, FRESH, HELD_OUT, LATER
 from tests.bench.planner.planted.material import Shelf, shelf
 from tests.bench.planner.verifier import QUESTION, score_check
@@ -46,11 +46,11 @@ async def test_planted_errors_are_found_and_true_texts_stay_unmarked(open_shelf:
 
 
 async def test_the_second_turn_mends_what_the_first_one_lists(open_shelf: Shelf) -> None:
-    """By the product's own turns, with the reference policy as the fixer: what does not hold goes, citations stay."""
+    """By the product's own list, which a model follows that cuts sentences: what does not hold goes, citations stay."""
     ending = CheckedEnding(Evidence(open_shelf.store))
     count: Counter[tuple[str, str]] = Counter()
     for case in (*CASES, *HELD_OUT):
-        count.update((case.kind, what) for what in await outcomes(case, ending, open_shelf.material, by_rules))
+        count.update((case.kind, what) for what in await outcomes(case, ending, open_shelf.material, by_cutting))
     for kind, share in (("number", 0.95), ("time", 0.95), ("event", 0.85)):
         # Shares of a handful would say nothing.
         assert count[kind, "planted"] >= 10

@@ -50,6 +50,11 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         ' fathom ask --with folder "What is the hurdle rate for new plants?"\'',
         "the folder is the reader's own",
     ),
+    "fathom columns folder --to columns.yaml": (
+        'sh -c \'mkdir -p own; printf "date,price\\n2020-01-02,10\\n2020-01-03,11\\n" > own/prices.csv;'
+        " fathom columns own --to columns.yaml'",
+        "the folder is the reader's own",
+    ),
     "fathom train grpo --config examples/train/grpo.yaml": (
         "fathom train grpo --config examples/train/grpo.yaml trainer.total_training_steps=1 trainer.val_before_train=false"
         " data.train_batch_size=2 rollout.n=2 actor.ppo_mini_batch_size=2 trainer.output=trained model.name=readme",

@@ -5,6 +5,7 @@ The planner adds what is missing and which sentences do not hold, as to the answ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from fathom.services.policy.reference.reading import Sheet, list_columns, say, w
 
 # Of the tables that an answer places beside a calculation more are in the cell's list of inputs.
 MOST_CLOSEST, MOST_TABLES = 3, 3
+CITATIONS = re.compile(r"(?:\s*\[\d+\])+")
 
 
 def cite(item: Mapping[str, Any] | int) -> str:
@@ -78,6 +80,26 @@ def write_date(sheets: Sequence[Sheet], is_zh: bool) -> Iterator[str]:
     if dated:
         cited = "".join(dict.fromkeys(cited.strip() for _, cited in dated))
         yield say("dated", is_zh, join(sorted({day for day, _ in dated}), is_zh), cited)
+
+
+def share_paragraphs(answers: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return what several answers begin with, the answers without what several say, and what they say behind that.
+
+    Of a shared paragraph (as of when the data are, a convention) one stays, with the citations of all. A list has the
+    values of its own question, and is never shared.
+    """
+    said: dict[str, list[str]] = {}
+    split = [answer.split("\n\n") for answer in answers]
+    for paragraph in (paragraph for paragraphs in split for paragraph in paragraphs):
+        said.setdefault(CITATIONS.sub("", paragraph), []).append(paragraph)
+    once: dict[str, str] = {}
+    for key, texts in said.items():
+        if len(texts) > 1 and key and not key.startswith(("- ", "{{")):
+            cited = "".join(dict.fromkeys(run for text in texts for run in CITATIONS.findall(text)))
+            once[key] = CITATIONS.sub(cited, texts[0])
+    parts = ["\n\n".join(one for one in paragraphs if CITATIONS.sub("", one) not in once) for paragraphs in split]
+    first = {CITATIONS.sub("", paragraphs[0]) for paragraphs in split}
+    return [once[key] for key in once if key in first], parts, [once[key] for key in once if key not in first]
 
 
 def state_open(arguments: Mapping[str, Any], question: str) -> str:

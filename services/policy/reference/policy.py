@@ -13,7 +13,7 @@ from fathom.domain.profile.kinds import Kind
 from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import cite, compose, join
+from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import choose_hit, list_quotes
@@ -216,6 +216,10 @@ def next_call(conversation: Conversation, tools: Sequence[str], written: Written
 def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
     """Return the answers of the researchers under their questions; a question without one stays open."""
     answered = {str(step.arguments.get("question", "")): step.body if step.is_ok else "" for step in results}
-    texts = [f"### {question}\n\n{body or say('nothing', is_zh)}" for question, body in answered.items()]
+    ahead, parts, behind = share_paragraphs(list(answered.values()))
+    texts = [
+        f"### {question}\n\n{part or say('nothing', is_zh)}" for question, part in zip(answered, parts, strict=True)
+    ]
     left = [question for question, body in answered.items() if not body]
-    return Call("finish", {"answer": "\n\n".join(texts), **({"reading": {"open": left}} if left else {})})
+    answer = "\n\n".join([*ahead, *texts, *behind])
+    return Call("finish", {"answer": answer, **({"reading": {"open": left}} if left else {})})

@@ -210,7 +210,8 @@ DOORS: Mapping[str, Door] = {
     "HTTP answer": Door(256 * MIB, open_answer, (b"[]", "")),
     "gateway body": Door(64 * MIB, open_body, (b'{"question": "a"}', "")),
     "MCP reply": Door(96 * MIB, open_reply, (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', "")),
-    "worker frame": Door(96 * MIB, open_frame, (b"{}", "")),
+    # A figure first: the child that reads one starts with the first.
+    "worker frame": Door(96 * MIB, open_frame, (b"{}", "figure")),
     "weights": Door(256 * MIB, open_weights, (b"\x02" + bytes(7) + b"{}", "")),
     "snapshot": Door(32 * MIB, open_snapshot, (b"", "")),
     "tool arguments": Door(32 * MIB, open_arguments, (b"{}", "")),

@@ -1,14 +1,15 @@
 """The two turns of a correction as they are played: a draft with one planted error, the list of findings, the draft mended.
 
-Both sides are the product's own: ``CheckedEnding`` writes the list, the reference policy reads it from the
-conversation and answers, and its answer is checked again. The policy cannot know a truth that the list does not
-name: it corrects what the list tells (``restored``) and takes out the rest, which is mended as well (``fixed``: no
-finding is left, the wrong words are gone, what stood beside the error is unchanged and cited). The baseline is a
+``CheckedEnding`` writes the list and checks the second draft; the model between is played by one that takes out each
+sentence that the list names. So the bench measures whether the list suffices (``fixed``: no finding is left, the wrong
+words are gone, what stood beside the error is unchanged and cited), not how well a model writes. The baseline is a
 second turn that says the draft again. ``python -m tests.bench fixing`` runs it; it needs the bundled data.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,15 +19,15 @@ from fathom.domain.chat.messages import Completion, FinishReason, Message, Role,
 from fathom.services.planner.answering.rendering.finish import MENDED, CheckedEnding
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.model.episode import Answer, Episode, Limits, Material, Step, Task, ToolResult, ToolStatus
-from fathom.services.policy.backends.rules.backend import RulesBackend
-from fathom.services.policy.config import RulesModel
-from fathom.services.policy.model import Request
 from tests.bench.planner.planted.cases import CASES, FRESH, HELD_OUT, LATER, Planted
 from tests.bench.planner.planted.material import shelf
 
 QUESTION = "What happened to these companies and rates?"
 BESIDE = "Microsoft gained 435.4% over the period [7]."
 TOOLS = (ToolSpec("finish", "", "{}"),)
+LISTED = re.compile(r"""^- [a-z ]+: ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): .+$""", re.MULTILINE)
+# Up to a full stop that is followed by a blank or the end, so that "3.5" ends no sentence.
+SENTENCE = re.compile(r"[^.!?。！？]*(?:[.!?](?!\s|$)[^.!?。！？]*)*(?:[.!?。！？]|$)[ \t]*")
 Fixer = Callable[[Sequence[Message]], Awaitable[str]]
 
 
@@ -35,7 +36,7 @@ async def run() -> None:
     cases = (*CASES, *HELD_OUT, *LATER, *FRESH)
     async with shelf() as found:
         ending = CheckedEnding(Evidence(found.store))
-        for name, fixer in (("rules", by_rules), ("said again", said_again)):
+        for name, fixer in (("cutting", by_cutting), ("said again", said_again)):
             count: Counter[tuple[str, str]] = Counter()
             for case in cases:
                 count.update((case.kind, what) for what in await outcomes(case, ending, found.material, fixer))
@@ -66,14 +67,14 @@ async def outcomes(case: Planted, ending: CheckedEnding, material: Sequence[Mate
     return ["planted", "detected", *(["fixed"] * fixed), *(["restored"] * restored), *(["cited"] * (7 in answer.cited))]
 
 
-async def by_rules(messages: Sequence[Message]) -> str:
-    """What the reference policy makes of the conversation."""
-    backend = RulesBackend("rules", RulesModel(engine="rules"))
-    request = Request("r", "rules", tuple(messages), tools=TOOLS)
-    items = [item async for item in backend.generate(request)]
-    completion = items[-1]
-    assert isinstance(completion, Completion)
-    return answer_of(completion.tool_calls[0])
+async def by_cutting(messages: Sequence[Message]) -> str:
+    """The draft without the sentences that the list names, as a model that does what it is told would answer."""
+    draft = answer_of(parse_tool_calls(messages[1].content)[1][0])
+    # literal_eval undoes the quotation of the list and runs no code.
+    wrong = [str(ast.literal_eval(text)) for text in LISTED.findall(messages[2].content)]
+    lines = [[part for part in SENTENCE.findall(line) if part] for line in draft.split("\n")]
+    left = ["".join(part for part in line if not any(text in part for text in wrong)) for line in lines]
+    return "\n".join(left).strip()
 
 
 async def said_again(messages: Sequence[Message]) -> str:

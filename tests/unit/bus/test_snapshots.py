@@ -70,3 +70,18 @@ async def test_a_piece_that_a_server_may_have_taken_is_not_sent_twice() -> None:
     with pytest.raises(DependencyFailed, match="restoring RUNS: TimeoutError"):
         await restore(client)
     assert client.received == []
+
+
+async def test_a_cluster_with_a_server_away_is_asked_again() -> None:
+    class Joining(ClusterClient):
+        refused = 0
+
+        async def request(self, subject: str, payload: bytes, **bounds: float) -> SimpleNamespace:
+            if subject.startswith("$JS.API.STREAM.RESTORE") and self.refused < 2:
+                self.refused += 1
+                return reply({"error": {"err_code": 10005, "description": "no suitable peers for placement"}})
+            return await super().request(subject, payload, **bounds)
+
+    client = Joining()
+    assert await restore(client) == 1
+    assert (client.refused, client.received) == (2, [b"piece", b""])

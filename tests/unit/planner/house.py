@@ -114,12 +114,15 @@ class Echo:
 
 
 class House:
-    """Workers over one bus and one store. ``worker`` makes another planner; ``ask`` begins a run."""
+    """Workers over one bus and one store. ``worker`` makes another planner; ``ask`` begins a run.
+
+    A run's lease outlasts any stall of the machine; a test of redelivery asks for a short ``ack_wait_s``.
+    """
 
     def __init__(
         self,
         *lines: str,
-        ack_wait_s: float = 0.3,
+        ack_wait_s: float = 60.0,
         store: ObjectStore | None = None,
         bus: Bus | None = None,
         **settings: Any,
@@ -127,7 +130,7 @@ class House:
         self.store: Any = store or MemoryStore()
         self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s), loop_time)
         self.record = RunRepository(TenantStore(self.store))
-        # Several heartbeats within one lease of 0.3 s, as production has.
+        # Several heartbeats within the shortest lease that a test asks for, 0.3 s, as production has.
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
         """Says the same in each run, unless ``by_question`` has lines of its own for its question."""

@@ -113,7 +113,7 @@ def test_items_and_answers_survive_the_way(
 
 async def test_the_service_grades_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House()
-    pool = Pool(1, 10.0)
+    pool = Pool(1, 120.0)
     monkeypatch.setattr(house.engine, "_pool", pool)
     try:
         request = pb.ScoreRequest(items=[pb.ScoreItem(grader="math", answer="1/2", references=["0.5"])])

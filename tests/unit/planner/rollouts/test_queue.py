@@ -134,7 +134,7 @@ async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
 @simulate_time
 async def test_a_planner_that_wakes_up_late_changes_nothing() -> None:
     """Its lease has lapsed, another planner has played the task: the place is taken, its own trajectory goes."""
-    house = House(*LINES)
+    house = House(*LINES, ack_wait_s=0.3)
     # A minute between heartbeats: the sleeper does not notice that its lease is over.
     asleep, awake = Planner(house, heartbeat_s=60, concurrent_tasks=1), Planner(house)
     # Another answer than the other planner's, to see whose is kept.

@@ -97,8 +97,7 @@ class Both(House):
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
         self.library = Library()
-        # A machine that stalls longer than a lease would have the run delivered, and its model asked, twice.
-        super().__init__(ack_wait_s=60, model_profiles={"s": {"efforts": {"deep": {"completion_tokens": 999}}}})
+        super().__init__(model_profiles={"s": {"efforts": {"deep": {"completion_tokens": 999}}}})
         self.policy: Any = Recorder(self.requests)
         model = policy.Model(name="s", engine="openai", window_tokens=64_000)
 

@@ -30,7 +30,7 @@ async def whole_run() -> WorkflowHouse:
 @pytest.mark.parametrize("writes", range(1, 30))
 async def test_a_worker_that_is_lost_after_any_write_costs_nothing(writes: int) -> None:
     wanted = await whole_run()
-    house = WorkflowHouse(TEXTS, TURNS)
+    house = WorkflowHouse(TEXTS, TURNS, ack_wait_s=0.3)
     await house.ask()
     async with lost_after(house, writes), house.working(house.worker()):
         async with asyncio.timeout(20):

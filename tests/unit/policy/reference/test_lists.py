@@ -41,3 +41,13 @@ def test_a_question_that_no_researcher_answered_is_open() -> None:
     call = next_call(Conversation(LIST, steps, False), TOOLS)
     assert call.arguments["answer"].endswith(f"### {PARTS[1]}\n\nI found nothing that answers this.")
     assert call.arguments["reading"] == {"open": [PARTS[1]]}
+
+
+def test_what_all_answers_say_stands_once_with_the_citations_of_all() -> None:
+    bodies = [f"**Not covered:** more.\n\n- Return: 5 % [{n}]\n\nData as of 2022 [{n + 1}]." for n in (1, 3)]
+    steps = tuple(make_answer(part, body) for part, body in zip(PARTS, bodies, strict=True))
+    answer = next_call(Conversation(LIST, steps, False), TOOLS).arguments["answer"]
+    ahead, first, own, second, other, behind = answer.split("\n\n")
+    assert (ahead, behind) == ("**Not covered:** more.", "Data as of 2022 [2] [4].")
+    assert (first, second) == tuple(f"### {part}" for part in PARTS)
+    assert (own, other) == ("- Return: 5 % [1]", "- Return: 5 % [3]"), "a value belongs to its own question"

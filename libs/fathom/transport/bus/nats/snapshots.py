@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +30,8 @@ CALL_S = 30.0
 PIECE_BYTES = 256 * 1024
 # The server's code for a stream that does not exist.
 NO_STREAM = 10059
+# A server of the cluster is away, or has only just joined: nothing was made, so that it may be asked again.
+NO_PLACE = 10005
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Snapshots:
         if held is not None:
             await self._call(f"STREAM.DELETE.{name}", {})
         order = {"config": {**config, "num_replicas": self._replicas}, "state": state}
-        target = (await self._call(f"STREAM.RESTORE.{name}", order))["deliver_subject"]
+        begun = await retry_unready(lambda: self._call(f"STREAM.RESTORE.{name}", order))
+        target = begun["deliver_subject"]
         async for part in parts:
             for start in range(0, len(part), PIECE_BYTES):
                 await self._send(name, target, part[start : start + PIECE_BYTES])
@@ -96,9 +99,7 @@ class Snapshots:
     async def _send(self, name: str, target: str, piece: bytes) -> Mapping[str, Any]:
         # In a cluster another server may receive the pieces, and ours learns that only after its reply. Nobody has got
         # a piece without responders, so that it may be sent again; after a timeout somebody may have.
-        return await retry(
-            lambda: self._send_once(name, target, piece), RetryPolicy(), is_retryable=lambda e: isinstance(e, NotReady)
-        )
+        return await retry_unready(lambda: self._send_once(name, target, piece))
 
     async def _send_once(self, name: str, target: str, piece: bytes) -> Mapping[str, Any]:
         try:
@@ -120,12 +121,19 @@ class Snapshots:
         return read_answer(name, reply.data)
 
 
+async def retry_unready(attempt: Callable[[], Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """Return the reply of the attempt, made again while the cluster is not ready; other errors are raised at once."""
+    return await retry(attempt, RetryPolicy(), is_retryable=lambda error: isinstance(error, NotReady))
+
+
 def read_answer(name: str, data: bytes) -> Mapping[str, Any]:
     """Parse the server's reply; raise its errors as typed ones."""
     said: Mapping[str, Any] = json.loads(data) if data else {}
     error = said.get("error")
     if error and error.get("err_code") == NO_STREAM:
         raise NotFound("stream", name)
+    if error and error.get("err_code") == NO_PLACE:
+        raise NotReady(f"{name}: {error.get('description', error)}")
     if error:
         raise DependencyFailed("bus", f"{name}: {error.get('description', error)}")
     return said
