@@ -231,15 +231,17 @@ export class Session extends Store {
   // The number of the turn that the next question follows; null leaves it to memory, whose newest turn it is.
   async #findParent(instead: Turn | null): Promise<number | null> {
     if (!this.conversation) return null;
-    const last = this.turns.at(-1);
-    if (instead ?? (last?.run.over && !this.#threads.find(last.run.id))) await this.#learn();
+    if (instead) await this.#learn();
+    // Without memory's word it is the newest turn, as it is but after a branch, whose turns are known.
+    else if (this.turns.some((turn) => turn.run.over && !this.#threads.find(turn.run.id))) await this.#learn().catch(() => {});
     if (instead) {
       const known = this.#threads.find(instead.run.id);
       if (known) return this.#threads.parentOf(known);
       const before = this.turns[this.turns.indexOf(instead) - 1];
       return before ? this.#threads.find(before.run.id)?.number ?? null : 0;
     }
-    const known = last && this.#threads.find(last.run.id);
+    // A run that failed is no turn: what comes next follows what it followed.
+    const known = this.turns.map((turn) => this.#threads.find(turn.run.id)).findLast(Boolean);
     return known && known.number !== this.#threads.newest ? known.number : null;
   }
 
