@@ -293,14 +293,16 @@ class DatafetchServicer:
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
         layer, response = self._engine.layer, pb.ResolveEntitiesResponse()
+        resolver = self._engine.reader.resolver
+        read = resolver.complete if request.beginnings else resolver.resolve
         for mention in check_mentions(request.mentions):
-            found = await asyncio.to_thread(self._engine.reader.resolver.resolve, mention)
+            found = await asyncio.to_thread(read, mention)
             response.results.add(
                 entities=[entity_to_proto(layer.entities[item.ids[0]]) for item in found],
                 exact=bool(found) and found[0].how == "exact",
                 scores=[item.confidence for item in found],
                 how=found[0].how if found else "",
-                ambiguous=len(found) > 1 and found[0].how != "near",
+                ambiguous=len(found) > 1 and found[0].how not in ("near", "beginning"),
             )
         return response
 

@@ -44,6 +44,7 @@ from fathom.services.gateway.bodies import (
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
+from fathom.services.gateway.library.routes import add_library
 from fathom.services.gateway.links.routes import add_links
 from fathom.services.gateway.links.sharing import Sharing
 from fathom.services.gateway.links.store import LinkStore
@@ -378,18 +379,6 @@ def add_meanings(app: FastAPI, engine: Engine) -> None:
     async def apply_meaning(sheet_id: str, meaning: TableMeaning) -> JSONResponse:
         """Make a table of series from an own table and what its columns mean; runs begin with it by `table_ids`."""
         return JSONResponse(await engine.apply_meaning(sheet_id, meaning))
-
-
-def add_library(app: FastAPI, engine: Engine) -> None:
-    """Add the route that lists the analysis frameworks."""
-
-    @app.get("/v1/frameworks", response_model=None, responses=describe_response(datafetch.ListFrameworksResponse))
-    async def list_frameworks(
-        question: Annotated[str, Query(description="Only topics that it calls for; empty is all.")] = "",
-        level: Annotated[int, Query(ge=1, le=3, description="Deepest level of the trees.")] = 3,
-    ) -> JSONResponse:
-        """List the analysis frameworks with their trees, as planning uses them."""
-        return JSONResponse(await engine.list_frameworks(question, level))
 
 
 def add_conversations(app: FastAPI, engine: Engine) -> None:

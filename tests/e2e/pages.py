@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Expect, Page, Request
 
 from tests.e2e.script import QUESTION
 
@@ -14,6 +14,17 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+
+
+def make_expect(timeout_ms: float) -> Expect:
+    """Return assertions that wait so long: playwright's own are one object for all tests, with one setting."""
+    made = Expect()
+    made.set_options(timeout=timeout_ms)
+    return made
+
+
+# Only a failure takes so long; an answer of the real stack on a slow machine takes tens of seconds.
+expect = make_expect(60_000)
 
 
 class Watched:

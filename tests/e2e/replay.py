@@ -273,6 +273,25 @@ class ReplayDatafetch:
         self.lifetimes.append(request.lifetime_s)
         return data.ApplyMeaningResponse(sheet=self._script.sheet)
 
+    async def ResolveEntities(self, request: data.ResolveEntitiesRequest, call: Call) -> data.ResolveEntitiesResponse:
+        """Complete the names of two companies; nothing else is known."""
+        known = [
+            data.Entity(id="AAA", name="Alpha <b>Industries</b>", name_zh="阿尔法", kind="stock"),
+            data.Entity(id="AAPL", name="Apple Inc.", name_zh="苹果", kind="stock"),
+        ]
+        typed = request.mentions[0].lower()
+        found = [
+            one for one in known if any(name.lower().startswith(typed) for name in (one.id, one.name, one.name_zh))
+        ]
+        return data.ResolveEntitiesResponse(results=[data.EntityMatches(entities=found)])
+
+    async def ListFrameworks(self, request: data.ListFrameworksRequest, call: Call) -> data.ListFrameworksResponse:
+        frameworks = [
+            data.Framework(topic="esg", name="ESG", name_zh="环境、社会与治理"),
+            data.Framework(topic="value", name="Valuation", name_zh="估值"),
+        ]
+        return data.ListFrameworksResponse(frameworks=frameworks)
+
     async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
         frame = frames.from_arrow(self._arrow(request.sheet_id))
         if request.format == data.EXPORT_FORMAT_XLSX:
@@ -320,16 +339,16 @@ class ReplayMemory:
         for run_id, run in self._planner.runs.items():
             if self._planner.script.conversation(run.request) == conversation_id and run.is_finished:
                 answer = run.events[-1].finished.answer.markdown
-                turns.append(
-                    memory.Turn(number=len(turns) + 1, question=run.request.question, answer=answer, run_id=run_id)
-                )
+                turn = memory.Turn(number=len(turns) + 1, question=run.request.question, answer=answer, run_id=run_id)
+                turn.parent = run.request.parent_turn if run.request.HasField("parent_turn") else len(turns)
+                turns.append(turn)
         return turns
 
     async def ListTurns(self, request: memory.ListTurnsRequest, call: Call) -> memory.ListTurnsResponse:
         turns = self._turns(request.conversation_id)
         if not turns or request.conversation_id in self.deleted:
             raise NotFound("conversation", request.conversation_id)
-        return memory.ListTurnsResponse(turns=turns)
+        return memory.ListTurnsResponse(turns=reversed(turns) if request.newest_first else turns)
 
     async def ListConversations(
         self, request: memory.ListConversationsRequest, call: Call

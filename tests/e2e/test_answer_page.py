@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Page, Route
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
-from tests.e2e.pages import CHROMIUM, Watched, ask, open_page
+from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import HOSTILE, Script, draw_figure
 
@@ -61,7 +61,6 @@ def make_script() -> Script:
 @asynccontextmanager
 async def show_answer(browser: Browser, script: Script) -> AsyncIterator[Watched]:
     """Show the page with the run's answer on it; at the end nothing was asked for outside and nothing went wrong."""
-    expect.set_options(timeout=20_000)
     async with serve_script(script) as house:
         watched = await open_page(browser, house.url)
         await ask(watched.page)
@@ -216,7 +215,6 @@ async def test_hostile_text_is_inert_with_marks_in_it(browser: Browser) -> None:
 
 async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(browser: Browser) -> None:
     script = Script(drafts=["AAA returned 999.9 % [3], which nobody expected."])
-    expect.set_options(timeout=20_000)
     async with serve_script(script) as house:
         before = next(index for index, event in enumerate(script.events(REQUEST)) if event.HasField("answer_replaced"))
         house.planner.hold(before + 1)

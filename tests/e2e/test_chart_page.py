@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
-from tests.e2e.pages import CHROMIUM
+from tests.e2e.pages import CHROMIUM, expect
 from tests.e2e.script import Script, draw_figure
 from tests.e2e.test_answer_page import show_answer
 

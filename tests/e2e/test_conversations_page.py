@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 
@@ -16,7 +16,6 @@ pytestmark = [
 
 
 async def test_a_conversation_is_renamed_and_pinned_from_the_keyboard(browser: Browser) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
         watched = await open_page(browser, house.url)
         page = watched.page
@@ -54,7 +53,6 @@ async def test_a_conversation_is_renamed_and_pinned_from_the_keyboard(browser: B
 async def test_what_was_said_is_found_and_older_conversations_are_reached(
     browser: Browser, locale: str, older: str, none: str
 ) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(answer="The yield of 国债 fell to 0.93 %.", days=30)) as house:
         house.memory.page_size = 2
         watched = await open_page(browser, house.url, locale=locale)
@@ -82,7 +80,6 @@ async def test_what_was_said_is_found_and_older_conversations_are_reached(
 
 
 async def test_a_conversation_is_listed_while_its_first_run_goes_on(browser: Browser) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
         page = (await open_page(browser, house.url)).page
         house.planner.hold(4)

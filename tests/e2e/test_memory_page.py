@@ -1,13 +1,17 @@
-"""Memory on the page over the real stack: a fact is learnt, used, seen at the answer, and corrected there."""
+"""Memory on the page: a fact is learnt, used, seen at the answer and corrected there; what is being written stays."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from fathom.api.memory.v1 import memory_pb2 as memory
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.replay import serve_script
+from tests.e2e.script import Script
 
-ANSWER_MS = 60_000
 PRICE = "What was Apple's closing price on 2020-12-30?"
 
 
@@ -17,7 +21,6 @@ async def test_a_fact_changes_an_answer_is_seen_there_and_is_corrected(browser: 
     """A stated preference is used, two tabs do not overwrite each other, and hostile text stays text."""
     watched = await open_page(browser, page_url)
     page = watched.page
-    expect.set_options(timeout=ANSWER_MS)
     await page.locator("#tab-memory").click()
     panel = page.locator("#panel-body .memory")
     await panel.locator("form [name=kind]").select_option("currency")
@@ -59,3 +62,36 @@ async def test_a_fact_changes_an_answer_is_seen_there_and_is_corrected(browser: 
     assert [watched.outside, other.outside] == [[], []]
     # The refused edit is the browser's own line on a status of 409.
     assert [text for text in watched.complaints if "409" not in text] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_is_being_written_stays_whatever_comes_late(browser: Browser) -> None:
+    """The list of facts comes after the first words, then a run begins and ends beside the form."""
+    async with serve_script(Script(days=30)) as house:
+        house.memory.facts["fact_1"] = memory.Fact(id="fact_1", text="Works on banks", version=1)
+        watched = await open_page(browser, "about:blank")
+        page, asked, late = watched.page, asyncio.Event(), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            asked.set()
+            await late.wait()
+            await route.continue_()
+
+        await page.route("**/v1/facts?*", hold)
+        await page.goto(house.url)
+        await page.locator("#tab-memory").click()
+        form = page.locator(".memory > form")
+        await form.locator("[name=kind]").select_option("currency")
+        await form.locator("[name=value]").fill("EUR")
+        text = form.locator("[name=text]")
+        await text.fill("Amounts in")
+        await asked.wait()
+        late.set()
+        await expect(page.locator("[data-fact]")).to_contain_text("Works on banks")
+        await expect(form.locator("[name=value]")).to_have_value("EUR")
+        await text.press_sequentially(" euros")
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await expect(text).to_have_value("Amounts in euros")
+        await expect(form.locator("[name=kind]")).to_have_value("currency")

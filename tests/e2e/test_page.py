@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import HOSTILE, QUESTION, Script, draw_figure
 
@@ -32,9 +32,8 @@ async def house() -> AsyncIterator[ReplayHouse]:
         yield found
 
 
-async def journey(page: Page, question: str, timeout_ms: int) -> None:
+async def journey(page: Page, question: str) -> None:
     """Asks, waits for the answer, reads a citation, hovers the chart, sorts the table: on any gateway."""
-    expect.set_options(timeout=timeout_ms)
     await expect(page.locator("#model-label")).to_contain_text("reference policy")
     await expect(page.locator("#window option")).to_have_count(5)
     await ask(page, question)
@@ -83,7 +82,7 @@ async def journey(page: Page, question: str, timeout_ms: int) -> None:
 
 async def test_one_question_is_asked_answered_and_inspected(browser: Browser, house: ReplayHouse) -> None:
     watched = await open_page(browser, house.url)
-    await journey(watched.page, QUESTION, 20_000)
+    await journey(watched.page, QUESTION)
     page = watched.page
     assert await page.locator(".answer .plotly-figure .scatterlayer .trace").count() == 2
     await expect(page.locator(".answer [data-unknown=sheet_9]")).to_contain_text("does not exist")
@@ -128,7 +127,7 @@ async def test_escape_stops_the_run(browser: Browser, house: ReplayHouse) -> Non
     house.planner.hold(before=6)
     page = (await open_page(browser, house.url)).page
     await ask(page)
-    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await expect(page.locator(".trace .row")).to_have_count(3)
     await page.locator("#question").press("Escape")
     await expect(page.locator(".trace.over")).to_contain_text("Stopped")
 
@@ -189,7 +188,7 @@ async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, hous
     await ask(page)
     await expect(page.locator(".trace.over")).to_be_visible(timeout=20_000)
     await ask(page, "And over ten years?")
-    await expect(page.locator(".trace.over")).to_have_count(2, timeout=20_000)
+    await expect(page.locator(".trace.over")).to_have_count(2)
     assert len({request.conversation_id for request in house.planner.asked[1:]} - {""}) == 1
     await page.locator("#new").click()
     await expect(page.locator(".turn")).to_have_count(0)
@@ -211,7 +210,7 @@ async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Br
     watched = await open_page(browser, house.url)
     page = watched.page
     await ask(page)
-    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await expect(page.locator(".trace .row")).to_have_count(3)
     run_id = next(iter(house.planner.runs))
     # Markup in an item is text, as in an answer.
     plan = [planner.TodoItem(text="prices", state="done"), planner.TodoItem(text="<b>drawdown</b>", state="open")]
@@ -240,16 +239,16 @@ async def test_a_stopped_run_goes_on_at_a_click(browser: Browser, house: ReplayH
     watched = await open_page(browser, house.url)
     page = watched.page
     await ask(page)
-    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await expect(page.locator(".trace .row")).to_have_count(3)
     await page.locator(".trace .stop").click()
     await expect(page.locator(".trace.over")).to_contain_text("Stopped")
     house.planner.release()
     await page.locator(".trace .resume").click()
-    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps", timeout=20_000)
+    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
     await expect(page.locator(".answer h2")).to_have_text("AAA returned more, BBB fell less deeply")
     await expect(page.locator(".trace .resume")).to_be_hidden()
     await page.reload()
-    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps", timeout=20_000)
+    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
     assert watched.complaints == []
 
 
@@ -257,7 +256,7 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     house.planner.hold(before=6)
     page = (await open_page(browser, house.url)).page
     await ask(page)
-    await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
+    await expect(page.locator(".trace .row")).to_have_count(3)
     run_id = next(iter(house.planner.runs))
     kinds = ("argument decomposition", "viewpoint attack", "data insight", "logical attribution", "plain")
     for kind in kinds:
@@ -285,7 +284,6 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
 
 
 async def test_the_window_policy_is_a_setting_that_stays(browser: Browser) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
         watched = await open_page(browser, house.url)
         page = watched.page

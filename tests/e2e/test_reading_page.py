@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
-from tests.e2e.pages import CHROMIUM, Watched, ask, open_page
+from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import SHEET_ID, Script
 
@@ -57,7 +57,6 @@ def make_script() -> Script:
 @asynccontextmanager
 async def show(browser: Browser, script: Script, **options: str) -> AsyncIterator[tuple[Page, ReplayHouse]]:
     """Show the page with the run's answer; at the end nothing was asked for outside and nothing went wrong."""
-    expect.set_options(timeout=20_000)
     async with serve_script(script) as house:
         watched: Watched = await open_page(browser, house.url, **options)
         await ask(watched.page, ASKED)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.test_page import journey
 
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
-ANSWER_MS = 30_000
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
 
 
@@ -24,7 +23,7 @@ def test_a_browser_is_there_where_one_is_required() -> None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_real_question_is_asked_read_and_explored(browser: Browser, page_url: str) -> None:
     watched = await open_page(browser, page_url)
-    await journey(watched.page, QUESTION, ANSWER_MS)
+    await journey(watched.page, QUESTION)
     await expect(watched.page.locator(".answer").first).to_contain_text("Apple: -38.52% (2018-10-03 – 2019-01-03)")
     await ask(watched.page, "Compare the share price of Tencent and Alibaba since 2018")
     await expect(watched.page.locator(".answer").last).to_contain_text("Tencent")
@@ -39,7 +38,6 @@ async def test_the_mode_is_switched_per_turn_and_the_stages_are_seen(browser: Br
     question = "What was Apple's closing price on 2020-12-31?"
     watched = await open_page(browser, page_url)
     page = watched.page
-    expect.set_options(timeout=ANSWER_MS)
     assert await page.locator("#mode option").all_inner_texts() == ["Agent", "Workflow", "Automatic"]
     await page.locator("#mode").select_option("workflow")
     await ask(page, question)

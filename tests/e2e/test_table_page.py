@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import Script, trading_days
 
@@ -23,7 +23,6 @@ WIDE += "| A rather long name of a company |" + " 12,345.67 |" * 30
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def house() -> AsyncIterator[ReplayHouse]:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(answer=f"Prices.\n\n{{{{table:sheet_1}}}}\n\n{WIDE}", days=DAYS)) as served:
         yield served
 

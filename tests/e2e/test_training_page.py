@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator
 
 from fathom.trainers.commands.report_file import write_reports
 from fathom.trainers.monitor.store_mirror import StoreMirror
-from tests.e2e.pages import CHROMIUM, open_page
+from tests.e2e.pages import CHROMIUM, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.support.training.reports import SETTINGS, Writer

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
+from fathom.services.datafetch.catalog.completion import Completion
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
@@ -97,6 +98,15 @@ class Resolver:
         found += [make_entity((ident,), 0, 0, "near", 0.5) for ident in dict.fromkeys(near)]
         each = [(ident, item) for item in found for ident in item.ids]
         return [make_entity((one,), 0, len(mention), item.how, item.confidence) for one, item in each[:limit]]
+
+    @cached_property
+    def _completion(self) -> Completion:
+        return Completion(self._layer)
+
+    def complete(self, beginning: str, limit: int = 8) -> list[Mention]:
+        """Return the entities one of whose names begins so, or has a word that does, best first."""
+        found = self._completion.complete(beginning, limit)
+        return [make_entity((ident,), 0, len(beginning), "beginning", score) for ident, score in found]
 
     def _find_short(self, text: str) -> list[Mention]:
         """Find names without their legal form: 有限公司, 集团."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import docx
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script, draw_figure
 
@@ -35,7 +35,6 @@ def draw_script() -> Script:
 async def test_an_answer_is_taken_as_word_and_as_a_page_that_draws_offline(
     browser: Browser, tmp_path: Path, locale: str, export: str, word: str, web: str, references: str
 ) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(draw_script()) as house:
         watched = await open_page(browser, house.url, locale=locale, theme="dark")
         page = watched.page
@@ -51,7 +50,7 @@ async def test_an_answer_is_taken_as_word_and_as_a_page_that_draws_offline(
         assert len(file.inline_shapes) == 1, "the figure is a picture"
         assert references in [paragraph.text for paragraph in file.paragraphs]
         await expect(page.get_by_role("menu")).to_have_count(0)
-        await expect(menu).to_be_enabled()
+        await expect(menu).to_have_attribute("aria-busy", "false")
         await menu.press("Enter")
         async with page.expect_download() as saved:
             await page.get_by_role("menuitem", name=web).click()
@@ -66,8 +65,35 @@ async def test_an_answer_is_taken_as_word_and_as_a_page_that_draws_offline(
         assert (alone.outside, alone.complaints) == ([], [])
 
 
+async def test_every_other_format_is_in_the_menu(browser: Browser) -> None:
+    """Each begins as such a file does; what cannot be made is said beside the menu."""
+    beginnings = {
+        "PDF": (".pdf", b"%PDF-"),
+        "Slides (PPTX)": (".pptx", b"PK"),
+        "Notebook (IPYNB)": (".ipynb", b"{"),
+        "Workbook of all tables (XLSX)": (".xlsx", b"PK"),
+        "Trace (JSON)": (".json", b"{"),
+    }
+    async with serve_script(draw_script()) as house:
+        page = (await open_page(browser, house.url)).page
+        await ask(page)
+        await expect(page.locator(".plot .main-svg").first).to_be_visible()
+        menu = page.locator(".tools .export")
+        for name, (end, beginning) in beginnings.items():
+            await menu.press("Enter")
+            async with page.expect_download(timeout=120_000) as saved:
+                await page.get_by_role("menuitem", name=name, exact=True).press("Enter")
+            file = await saved.value
+            assert file.suggested_filename.endswith(end)
+            assert (await file.path()).read_bytes().startswith(beginning), name
+            await expect(menu).to_have_attribute("aria-busy", "false")
+        await page.route("**/export", lambda route: route.fulfill(status=503, json={"detail": "no writer is free"}))
+        await menu.press("Enter")
+        await page.get_by_role("menuitem", name="PDF", exact=True).press("Enter")
+        await expect(page.locator(".tools [role=alert]")).to_have_text("no writer is free")
+
+
 async def test_copied_text_has_rows_and_references(browser: Browser) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
         page = (await open_page(browser, house.url)).page
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])

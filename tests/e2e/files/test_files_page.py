@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import Browser, FilePayload, Page, expect
+from playwright.async_api import Browser, FilePayload, Page
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import SHEET_ID, Script
 
@@ -37,7 +37,6 @@ async def attach(page: Page, *files: FilePayload) -> None:
 async def test_documents_and_tables_go_with_the_question_and_are_cited_by_page(
     browser: Browser, locale: str, passages: str, page_name: str
 ) -> None:
-    expect.set_options(timeout=20_000)
     document = Document(id="own_1:memo:7", title="memo", source="memo.pdf", page=7, text="Margins fell to 12.5 %.")
     script = Script(answer="Margins fell to 12.5 % [9].", days=30)
     script.answer_material = [trajectory.Material(number=9, passage=document)]
@@ -65,7 +64,6 @@ async def test_documents_and_tables_go_with_the_question_and_are_cited_by_page(
 
 
 async def test_a_document_that_was_taken_away_is_not_searched(browser: Browser) -> None:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
         page = (await open_page(browser, house.url, width=420)).page
         await attach(page, file(HOSTILE_NAME), file("secret.txt"))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1.datafetch_pb2 import Column
@@ -20,7 +20,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.domain import frames
-from tests.e2e.pages import CHROMIUM, Watched, ask, open_page
+from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.payloads import PAYLOADS
 from tests.e2e.replay import Replayed, serve_script
 from tests.e2e.script import SHEET_ID, Script
@@ -139,7 +139,6 @@ async def count_shown(page: Page, anchor: str) -> int:
 
 
 async def test_text_of_a_run_stays_text_wherever_it_is_shown(browser: Browser) -> None:
-    expect.set_options(timeout=60_000)
     fenced = "\n\n".join(f"```\n{payload}\n```" for payload in PAYLOADS)
     script = HostileScript(answer=f"{ALL}\n\n{{{{table:sheet_1}}}}\n\n{{{{figure:fig_1}}}}\n\n{fenced}", reasoning=ALL)
     script.figures = [draw_hostile_figure()]
@@ -166,7 +165,6 @@ async def test_text_of_a_run_stays_text_wherever_it_is_shown(browser: Browser) -
 
 
 async def test_titles_of_conversations_and_names_of_files_stay_text(browser: Browser) -> None:
-    expect.set_options(timeout=60_000)
     async with serve_script(Script(days=5)) as house:
         for index, payload in enumerate(PAYLOADS):
             request = planner.RunRequest(request_id=f"run_{index}", question=payload)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from deploy.web import WEB
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.test_answer_page import make_script
 from tests.e2e.test_reading_page import make_script as make_reading
@@ -50,7 +50,6 @@ async def test_no_state_of_the_page_has_a_serious_finding(
     browser: Browser, locale: str, theme: str, width: int
 ) -> None:
     """The states of a reader's way, from the welcome to the settings."""
-    expect.set_options(timeout=20_000)
     script = make_script()
     script.reading = make_reading().reading
     async with serve_script(script) as house:
@@ -79,6 +78,16 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await page.locator(".tools .export").click()
         await expect(page.get_by_role("menu")).to_be_visible()
         await check(page, "menu")
+        await page.keyboard.press("Escape")
+        await page.locator(".tools .share").click()
+        await (
+            page.get_by_role("dialog")
+            .get_by_role("button", name="Make the link" if locale == "en-US" else "生成链接")
+            .click()
+        )
+        await expect(page.locator("[data-link]")).to_be_visible()
+        await expect(page.locator("#made-link")).to_be_visible()
+        await check(page, "share")
         await page.keyboard.press("Escape")
         for keys, state in (("Control+k", "palette"), ("Control+/", "keys")):
             await page.keyboard.press(keys)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
-from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import Script
 
@@ -21,7 +21,6 @@ FOCUSED = "document.activeElement !== document.body"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def house() -> AsyncIterator[ReplayHouse]:
-    expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as served:
         yield served
 

@@ -149,6 +149,13 @@ async def test_names_come_with_scores_and_the_way_they_were_read(datafetch: Serv
         [],
     ]
     assert [result.how for result in results] == ["exact", "sound", "exact", "typo", ""]
+    beginnings = ["app", "aap", "苹", "pingg", "Micro", "  ", "no such beginning"]
+    asked = pb.ResolveEntitiesRequest(mentions=beginnings, beginnings=True)
+    completed = (await servicer.ResolveEntities(asked, Call.new())).results
+    firsts = [[entity.id for entity in result.entities][:1] for result in completed]
+    assert firsts == [["AAPL"], ["AAPL"], ["AAPL"], ["AAPL"], ["MSFT"], [], []]
+    assert {result.how for result in completed} == {"beginning", ""}
+    assert all(len(result.entities) <= 8 for result in completed)
     matches = (
         await servicer.MatchIndicators(pb.MatchIndicatorsRequest(mentions=["失业率", "pay of workers"]), Call.new())
     ).results

@@ -32,10 +32,13 @@ PURE = (
     "answer/figures/series",
     "answer/tables/tsv",
     "base/dictionary",
+    "composer/picker/trigger",
+    "page/threads",
     "run/evidence",
     "run/marks",
     "run/run",
     "run/slots",
+    "run/suggestions",
 )
 STYLES = WEB / "src" / "styles" / "base.css"
 TAGS = {
@@ -264,6 +267,120 @@ def test_other_words_take_the_place_of_a_slot(run_module: Runner) -> None:
     assert run_module(program, {"question": question, "slots": slots}) == [
         "📈 of 微软 in 2020?", f"{question} (微软)", f"{question} (微软)",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@app", ["@", "app", 0]),
+        ("Compare @app", ["@", "app", 8]),
+        ("比较@苹", ["@", "苹", 2]),
+        ("See #growth of", ["#", "growth of", 4]),
+        ("/se", ["/", "se", 0]),
+        ("What is 1/2", None),
+        ("mail a@b", None),
+        ("in C# now", None),
+        ("@ apple", None),
+        ("@apple. And", None),
+        ("/se\nnext", None),
+    ],
+)
+def test_a_sign_begins_a_pick_only_where_a_name_could_begin(run_module: Runner, text: str, found: list[Any]) -> None:
+    program = (
+        "const { findTrigger } = await load('composer/picker/trigger');"
+        "const found = findTrigger(input, input.length);"
+        "print(found && [found.sign, found.query, found.start]);"
+    )
+    assert run_module(program, text) == found
+
+
+def test_what_is_picked_stands_in_the_place_of_its_sign(run_module: Runner) -> None:
+    program = (
+        "const { complete, findTrigger } = await load('composer/picker/trigger');"
+        "print(input.map(([text, caret]) => complete(text, findTrigger(text, caret), 'Apple (AAPL)')));"
+    )
+    assert run_module(program, [["Did @ap rise?", 7], ["Did @ap", 7], ["@ap，2020", 3]]) == [
+        {"text": "Did Apple (AAPL) rise?", "caret": 16},
+        {"text": "Did Apple (AAPL) ", "caret": 17},
+        {"text": "Apple (AAPL)，2020", "caret": 12},
+    ]
+
+
+def test_a_conversation_is_shown_one_way_at_a_time(run_module: Runner) -> None:
+    """Turn 4 asks 2 otherwise, 5 follows it, 6 follows 3; 7 follows one that is gone."""
+    parents = {1: 0, 2: 1, 3: 2, 4: 1, 5: 4, 6: 3, 7: 99}
+    turns = [{"number": number, "parent": parent, "run_id": f"run_{number}"} for number, parent in parents.items()]
+    program = (
+        "const { Threads } = await load('page/threads'); const threads = new Threads(); threads.take(input);"
+        "const numbers = (turns) => turns.map(({ number }) => number);"
+        "print({ paths: [6, 5, 7].map((at) => numbers(threads.pathTo(at))), newest: threads.newest,"
+        "  versions: ['run_2', 'run_5', 'run_1'].map((run) => numbers(threads.versionsOf(threads.find(run)))),"
+        "  after: [1, 2, 4].map((at) => threads.newestAfter(at)), more: [1, 5].map((at) => threads.hasFollowers(at)) });"
+    )
+    assert run_module(program, turns) == {
+        "paths": [[1, 2, 3, 6], [1, 4, 5], [7]],
+        "newest": 7,
+        "versions": [[2, 4], [5], [1, 7]],
+        "after": [6, 6, 5],
+        "more": [True, False],
+    }
+
+
+def read_slots(question: str, *slots: tuple[str, str, str, str]) -> dict[str, Any]:
+    """Return a reading of slots of kind, words, value and state, each at its words."""
+    placed = [
+        {
+            "kind": f"MENTION_KIND_{kind}", "text": text, "value": value, "state": f"SLOT_STATE_{state}",
+            "start": question.index(text), "end": question.index(text) + len(text),
+        }
+        for kind, text, value, state in slots
+    ]  # fmt: skip
+    return {"question": question, "line": "", "slots": placed}
+
+
+def test_suggestions_come_from_the_record_and_from_nothing_else(run_module: Runner) -> None:
+    asked = "How volatile was Apple from 2015 to 2016, and its beta?"
+    reading = read_slots(
+        asked,
+        ("MEASURE", "volatile", "volatility", "FILLED"),
+        ("ENTITY", "Apple", "AAPL", "FILLED"),
+        ("PERIOD", "from 2015 to 2016", "2015-01-01/2016-12-31", "FILLED"),
+        ("MEASURE", "beta", "beta", "OPEN"),
+    )
+    chinese = "苹果2020年的波动率和贝塔"
+    read = read_slots(
+        chinese,
+        ("MEASURE", "波动率", "volatility", "FILLED"),
+        ("ENTITY", "苹果", "AAPL", "FILLED"),
+        ("PERIOD", "2020年", "2020-01-01/2020-12-31", "FILLED"),
+        ("MEASURE", "贝塔", "beta", "OPEN"),
+    )
+
+    def reach(day: str) -> dict[str, Any]:
+        return {"number": 2, "sheet": {"columns": [{"as_of": ""}, {"as_of": day}]}}
+
+    missing = {"number": 4, "missing": {"subject": "Appel", "nearest": ["Apple", "Appian"]}}
+    runs = [
+        {"question": asked, "reading": reading, "items": [reach("2018-12-31")]},
+        {"question": asked, "reading": reading, "items": [reach("2018-12-30")]},
+        {"question": chinese, "reading": read, "items": [reach("2022-12-31")]},
+        {"question": "Did Appel rise?", "reading": None, "items": [missing]},
+        {"question": "Did Appel rise more than Apple?", "reading": None, "items": [missing]},
+        {"question": "Why?", "reading": None, "items": []},
+    ]
+    program = (
+        "const { suggest } = await load('run/suggestions');"
+        "print(input.map((run) => suggest(run).map(({ question, why }) => [why, question])));"
+    )
+    alone = ["open", "beta of Apple, from 2015 to 2016"]
+    assert run_module(program, runs) == [
+        [alone, ["later", "How volatile was Apple from 2017 to 2018, and its beta?"]],
+        [alone],
+        [["open", "苹果2020年的贝塔"], ["later", "苹果2021年的波动率和贝塔"]],
+        [["nearest", "Did Apple rise?"]],
+        [],
+        [],
+    ]
 
 
 def test_a_chip_shows_its_meaning_and_words_of_two_slots_the_more_doubtful_state(run_module: Runner) -> None:

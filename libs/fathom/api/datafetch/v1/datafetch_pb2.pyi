@@ -425,10 +425,12 @@ class ApplyMeaningResponse(_message.Message):
     def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ...) -> None: ...
 
 class ResolveEntitiesRequest(_message.Message):
-    __slots__ = ("mentions",)
+    __slots__ = ("mentions", "beginnings")
     MENTIONS_FIELD_NUMBER: _ClassVar[int]
+    BEGINNINGS_FIELD_NUMBER: _ClassVar[int]
     mentions: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, mentions: _Optional[_Iterable[str]] = ...) -> None: ...
+    beginnings: bool
+    def __init__(self, mentions: _Optional[_Iterable[str]] = ..., beginnings: bool = ...) -> None: ...
 
 class Entity(_message.Message):
     __slots__ = ("id", "name", "name_zh", "kind", "aliases")

@@ -35,6 +35,9 @@ export function duration(ms: number): string {
 const DAY: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeZone: "UTC" };
 export const day = (time: string | undefined): string => (time ? new Date(time).toLocaleDateString(language(), DAY) : "");
 
+// Such as the gateway tells of things of its own, in the time zone of the reader.
+export const dayOfSecond = (seconds: number): string => new Date(seconds * 1000).toLocaleDateString(language(), { dateStyle: "medium" });
+
 // The cell that computed a sheet and the sheets it read; "" for a fetched one.
 export function computation(item: Material): string {
   if (!item.computed_by) return "";

@@ -2,7 +2,7 @@
 import { QueryClient } from "@tanstack/react-query";
 
 import { asProblem, call, path } from "./api";
-import type { Conversations, Facts, Models, RunRecord } from "../contract/types";
+import type { Conversations, EntityList, Facts, Frameworks, Models, RunRecord } from "../contract/types";
 
 const LONGEST_PAUSE_MS = 15_000;
 const TRIES = 3;
@@ -43,12 +43,14 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 }
 
 export const KEYS = {
-  models: ["models"], facts: ["facts"], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
+  models: ["models"], facts: ["facts"], links: ["links"], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
   run: (id: string) => ["run", id],
 };
 
 export const readModels = (): Promise<Models> => call<Models>(path("models"));
 export const readFacts = (): Promise<Facts> => call<Facts>(`${path("facts")}?page_size=200`);
+export const readFrameworks = (): Promise<Frameworks> => call<Frameworks>(`${path("frameworks")}?level=1`);
+export const readEntities = (query: string): Promise<EntityList> => call<EntityList>(`${path("entities")}?${new URLSearchParams({ query })}`);
 export const readRun = (id: string): Promise<RunRecord> => call<RunRecord>(path("runs", id));
 
 export function readConversations(query: string, token: string): Promise<Conversations> {

@@ -18,7 +18,10 @@ export class Store {
   }
 }
 
-export function useStore<T extends Store>(store: T): T {
-  useSyncExternalStore(store.subscribe, store.version);
+const follow = (): (() => void) => () => {};
+const none = (): number => 0;
+
+export function useStore<T extends Store | null>(store: T): T {
+  useSyncExternalStore(store?.subscribe ?? follow, store?.version ?? none);
   return store;
 }

@@ -6,6 +6,7 @@ import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { usePage } from "../page/context";
 import { Choices, ModelChoice, useModels } from "./choices";
+import { Picker, describePicking, usePicking } from "./picker/picker";
 import { UploadChips } from "./upload-chips";
 import { ACCEPTED } from "./uploads";
 
@@ -64,7 +65,11 @@ function Question() {
     box.current.style.height = `${Math.min(box.current.scrollHeight, HIGHEST_PX)}px`;
   }, [text]);
   useEffect(() => box.current?.focus(), []);
+  const picking = usePicking(box);
+  // What is written by the page itself is looked at as well.
+  useEffect(picking.look, [text]);
   const act = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
+    if (picking.take(event)) return;
     if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault();
       event.currentTarget.form?.requestSubmit();
@@ -80,8 +85,14 @@ function Question() {
     event.preventDefault();
     void uploads.take(pasted);
   };
-  return <textarea ref={box} id="question" rows={1} value={text} aria-label={word("placeholder")} placeholder={word("placeholder")}
-    onChange={(event) => draft.write(event.target.value)} onKeyDown={act} onPaste={paste} />;
+  return (
+    <>
+      <Picker picking={picking} />
+      <textarea ref={box} id="question" rows={1} value={text} aria-label={word("placeholder")} placeholder={word("placeholder")}
+        {...describePicking(picking)} onChange={(event) => draft.write(event.target.value)} onSelect={picking.look} onBlur={picking.leave}
+        onKeyDown={act} onPaste={paste} />
+    </>
+  );
 }
 
 function Excess() {

@@ -5,6 +5,11 @@ import type { components } from "../../generated/schema";
 type Schemas = components["schemas"];
 
 export type Accepted = Schemas["Accepted"];
+export type Link = Schemas["LinkState"];
+export type LinkPage = Schemas["LinkPage"];
+export type MadeLink = Schemas["MadeLink"];
+export type NamedEntity = Schemas["NamedEntity"];
+export type EntityList = Schemas["EntityList"];
 export type TablePage = Schemas["TablePage"];
 export type Missing = Schemas["fathom.api.common.v1.MissingItem"];
 export type Usage = Schemas["fathom.api.common.v1.Usage"];

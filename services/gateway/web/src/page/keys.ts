@@ -12,7 +12,7 @@ export interface Shortcut {
 
 export const SHORTCUTS: Shortcut[] = [
   { keys: "Enter", name: "key_send" }, { keys: "Shift+Enter", name: "key_line" }, { keys: "↑", name: "key_recall" },
-  { keys: "Esc", name: "key_escape" }, { keys: "Ctrl+K", name: "palette" }, { keys: "Ctrl+Shift+O", name: "fresh" },
+  { keys: "/ @ #", name: "key_pick" }, { keys: "Esc", name: "key_escape" }, { keys: "Ctrl+K", name: "palette" }, { keys: "Ctrl+Shift+O", name: "fresh" },
   { keys: "Ctrl+/", name: "keys" }, { keys: "/", name: "key_ask" }, { keys: "j", name: "key_next_turn" }, { keys: "k", name: "key_previous_turn" },
   { keys: "]", name: "key_next_citation" }, { keys: "[", name: "key_previous_citation" }, { keys: "t", name: "key_trace" },
   { keys: "s", name: "key_sources" }, { keys: "d", name: "key_data" }, { keys: "c", name: "key_code" }, { keys: "e", name: "key_export" },

@@ -3,7 +3,13 @@ import { Store } from "../base/store";
 
 export const TABS = ["sources", "data", "code", "trace", "memory"] as const;
 export type Tab = (typeof TABS)[number];
-export type DialogName = "" | "palette" | "settings" | "help";
+export type DialogName = "" | "palette" | "settings" | "help" | "share";
+
+// What a new link is to show.
+export interface Shared {
+  run: string;
+  conversation: string;
+}
 
 // Three columns only where the text keeps its width; below, details and then conversations lie over it.
 const THREE_COLUMNS = "(min-width: 1280px)";
@@ -17,6 +23,8 @@ export class Layout extends Store {
   isPanelOpen: boolean;
   isSidebarOpen = false;
   dialog: DialogName = "";
+  // What the dialog of links is about; null where it only lists them.
+  shared: Shared | null = null;
   // The entry of the panel to bring into sight, as a selector.
   mark = "";
   // What had the focus when something was opened over it.
@@ -51,6 +59,11 @@ export class Layout extends Store {
     this.#remember(dialog !== "" && this.dialog === "");
     this.dialog = dialog;
     this.changed();
+  }
+
+  share(shared: Shared | null): void {
+    this.shared = shared;
+    this.open("share");
   }
 
   // Opens the panel at a tab, and there at one entry.

@@ -3,14 +3,16 @@
 export interface Place {
   conversation: string;
   run: string;
+  // The turn that the run follows, where it is not the newest; "" otherwise.
+  after: string;
 }
 
 export function readPlace(): Place {
   const parts = new URLSearchParams(location.hash.slice(1));
-  return { conversation: parts.get("c") ?? "", run: parts.get("run") ?? "" };
+  return { conversation: parts.get("c") ?? "", run: parts.get("run") ?? "", after: parts.get("after") ?? "" };
 }
 
-export function writePlace({ conversation, run }: Place): void {
-  const parts = new URLSearchParams({ ...(conversation && { c: conversation }), ...(run && { run }) });
+export function writePlace({ conversation, run, after }: Place): void {
+  const parts = new URLSearchParams({ ...(conversation && { c: conversation }), ...(run && { run }), ...(after && { after }) });
   history.replaceState(null, "", `#${parts}`);
 }

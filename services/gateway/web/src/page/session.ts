@@ -1,14 +1,16 @@
 // What the reader is at: one conversation with its turns, and the questions that are asked in it.
 import type { QueryClient } from "@tanstack/react-query";
 
-import { Problem, asProblem, call, path, post } from "../base/api";
+import { asProblem, path, post } from "../base/api";
 import { KEYS, insist, readRun } from "../base/queries";
 import { Store } from "../base/store";
 import { word } from "../base/words";
-import type { Accepted, Turns } from "../contract/types";
+import type { Accepted } from "../contract/types";
 import type { Uploads } from "../composer/uploads";
 import { Turn } from "../turn/turn";
 import { readPlace, writePlace } from "./place";
+import { type KnownTurn, Threads } from "./threads";
+import { passOverAbsence, readNewestTurns, readTurns } from "./turns";
 import type { Unlisted } from "./unlisted";
 
 // What the question says of the reader is learnt behind the answer.
@@ -26,6 +28,7 @@ export class Session extends Store {
   readonly #queries: QueryClient;
   readonly #uploads: Uploads;
   readonly #unlisted: Unlisted;
+  readonly #threads = new Threads();
   conversation = "";
   turns: Turn[] = [];
   problem = "";
@@ -39,6 +42,8 @@ export class Session extends Store {
   choice: Choice = { model: "", mode: "research", effort: "standard", window: "" };
   // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
   #visit = 0;
+  // The turn that the running question follows, where it is not the newest.
+  #after: number | null = null;
 
   constructor(queries: QueryClient, uploads: Uploads, unlisted: Unlisted) {
     super();
@@ -65,6 +70,7 @@ export class Session extends Store {
     this.#visit += 1;
     for (const turn of this.turns) turn.leave();
     this.turns = [];
+    this.#threads.clear();
     this.inspected = this.arriving = null;
     this.isOpening = false;
     this.problem = "";
@@ -73,8 +79,8 @@ export class Session extends Store {
     this.changed();
   }
 
-  // Asks a question in the conversation; returns whether it was taken.
-  async ask(question: string): Promise<boolean> {
+  // Asks a question behind what is shown, or in the place of a turn that is shown; returns whether it was taken.
+  async ask(question: string, instead: Turn | null = null): Promise<boolean> {
     if (this.isSending) return false;
     const visit = this.#visit;
     this.isSending = true;
@@ -83,8 +89,10 @@ export class Session extends Store {
     try {
       await this.#uploads.settled;
       if (visit !== this.#visit) return false;
+      const after = await this.#findParent(instead);
+      if (visit !== this.#visit) return false;
       const body = {
-        question, conversation_id: this.conversation, ...this.choice, table_ids: this.#uploads.ids, corpora: this.#uploads.corpora,
+        ...(after !== null && { parent_turn: after }), question, conversation_id: this.conversation, ...this.choice, table_ids: this.#uploads.ids, corpora: this.#uploads.corpora,
       };
       const accepted = await post<Accepted>(path("runs"), body);
       this.#unlisted.add(accepted.conversation_id, question, accepted.run_id);
@@ -92,7 +100,8 @@ export class Session extends Store {
         void this.#queries.invalidateQueries({ queryKey: KEYS.conversations });
         return true;
       }
-      this.#locate(accepted.conversation_id || this.conversation, accepted.run_id);
+      if (instead) this.#cut(this.turns.indexOf(instead));
+      this.#locate(accepted.conversation_id || this.conversation, accepted.run_id, after);
       this.arriving = this.#add(question, accepted.run_id).follow();
       return true;
     } catch (thrown) {
@@ -130,11 +139,11 @@ export class Session extends Store {
     const isWanted = (): boolean => visit === this.#visit;
     this.conversation = place.conversation;
     try {
-      if (place.conversation) await this.#read(place.conversation, isWanted).catch(passOverAbsence);
+      if (place.conversation) await this.#read(place.conversation, isWanted, place).catch(passOverAbsence);
       if (!isWanted() || !place.run || this.turns.some((turn) => turn.run.id === place.run)) return;
       const record = await insist(() => readRun(place.run), isWanted, (thrown) => this.#wait(thrown));
       if (!isWanted()) return;
-      this.#locate(place.conversation, place.run);
+      this.#locate(place.conversation, place.run, place.after ? Number(place.after) : null);
       const turn = this.#add(record.trajectory?.question ?? "", place.run);
       if (record.running) turn.follow();
       else turn.load(record);
@@ -156,21 +165,94 @@ export class Session extends Store {
     this.complain(`${word("reconnecting")} ${problem.culprit || problem.message}`);
   }
 
-  async #read(id: string, isWanted: () => boolean): Promise<void> {
+  // Shows the way to the newest turn, or to the one that the reader was at.
+  async #read(id: string, isWanted: () => boolean, place = { run: "", after: "" }): Promise<void> {
     this.isOpening = true;
     this.changed();
     const turns = await insist(() => readTurns(id), isWanted, (thrown) => this.#wait(thrown));
     if (!isWanted()) return;
     this.problem = "";
-    const shown = turns.map((turn): [typeof turn, Turn] => [turn, this.#add(turn.question, turn.run_id)]);
+    this.#threads.take(turns);
     this.isOpening = false;
-    this.arriving = this.turns.at(-1) ?? null;
+    const at = this.#threads.find(place.run)?.number ?? (place.after === "" ? this.#threads.newest : Number(place.after));
+    await this.#show(this.#threads.pathTo(at), isWanted);
+  }
+
+  // Shows these turns in the place of those that are shown; what is on the page already stays as it is.
+  async #show(path: KnownTurn[], isWanted: () => boolean): Promise<void> {
+    const start = this.turns.findIndex((turn, place) => turn.run.id !== path[place]?.run_id);
+    this.#cut(start < 0 ? this.turns.length : start);
+    const shown = path.slice(this.turns.length).map((turn): [KnownTurn, Turn] => [turn, this.#add(turn.question, turn.run_id)]);
+    this.arriving = shown[0] && start > 0 ? shown[0][1] : this.turns.at(-1) ?? null;
     this.changed();
     // The newest first: it is in sight.
     for (const [turn, view] of shown.reverse()) {
       await this.#recall(view, turn.answer, isWanted);
       if (!isWanted()) return;
     }
+  }
+
+  // The versions of a turn's question, oldest first, as their runs; a question that was asked once has one.
+  versionsOf(turn: Turn): string[] {
+    const known = this.#threads.find(turn.run.id);
+    return known ? this.#threads.versionsOf(known).map((version) => version.run_id) : [turn.run.id];
+  }
+
+  // Whether the conversation has turns behind those that are shown.
+  get hasMore(): boolean {
+    const last = this.#threads.find(this.turns.at(-1)?.run.id ?? "");
+    return last !== undefined && this.#threads.hasFollowers(last.number);
+  }
+
+  // Shows the way through a turn, to the newest to which it leads.
+  async turnTo(run: string): Promise<void> {
+    const known = this.#threads.find(run);
+    if (!known) return;
+    const visit = (this.#visit += 1);
+    const path = this.#threads.pathTo(this.#threads.newestAfter(known.number));
+    this.#locate(this.conversation, path.at(-1)?.run_id ?? "");
+    await this.#show(path, () => visit === this.#visit);
+  }
+
+  // Goes on from a turn: those behind it are no longer shown, and the next question follows it.
+  async branch(turn: Turn): Promise<void> {
+    await this.#learn();
+    this.#cut(this.turns.indexOf(turn) + 1);
+    this.#locate(this.conversation, turn.run.id);
+    this.changed();
+  }
+
+  #cut(length: number): void {
+    for (const turn of this.turns.slice(length)) turn.leave();
+    this.turns = this.turns.slice(0, length);
+    if (this.inspected && !this.turns.includes(this.inspected)) this.inspected = this.turns.at(-1) ?? null;
+  }
+
+  // The number of the turn that the next question follows; null leaves it to memory, whose newest turn it is.
+  async #findParent(instead: Turn | null): Promise<number | null> {
+    if (!this.conversation) return null;
+    if (instead) await this.#learn();
+    // Without memory's word it is the newest turn, as it is but after a branch, whose turns are known.
+    else if (this.turns.some((turn) => turn.run.over && !this.#threads.find(turn.run.id))) await this.#learn().catch(() => {});
+    if (instead) {
+      const known = this.#threads.find(instead.run.id);
+      if (known) return this.#threads.parentOf(known);
+      const before = this.turns[this.turns.indexOf(instead) - 1];
+      return before ? this.#threads.find(before.run.id)?.number ?? null : 0;
+    }
+    // A run that failed is no turn: what comes next follows what it followed.
+    const known = this.turns.map((turn) => this.#threads.find(turn.run.id)).findLast(Boolean);
+    return known && known.number !== this.#threads.newest ? known.number : null;
+  }
+
+  // Reads the newest turns: those that were asked on this page have their numbers from memory.
+  async #learn(): Promise<void> {
+    const { conversation } = this;
+    if (!conversation) return;
+    const found = await readNewestTurns(conversation);
+    if (conversation !== this.conversation) return;
+    this.#threads.take(found);
+    this.changed();
   }
 
   // A turn from its run's record; without the record, the answer as memory has it.
@@ -195,35 +277,21 @@ export class Session extends Store {
 
   #follow(turn: Turn): void {
     if (turn !== this.turns.at(-1) && !turn.isFollowed) return;
-    if (turn === this.turns.at(-1) && turn.run.conversation) this.#locate(turn.run.conversation, turn.run.id);
+    if (turn === this.turns.at(-1) && turn.run.conversation) this.#locate(turn.run.conversation, turn.run.id, turn.run.over ? null : this.#after);
     if (turn.run.over && turn.isFollowed) {
       turn.isFollowed = false;
       this.#unlisted.remove(turn.run.conversation);
       void this.#queries.invalidateQueries({ queryKey: KEYS.conversations });
+      // Without it nothing is lost: it is read again before it is needed.
+      void this.#learn().catch(() => {});
       setTimeout(() => void this.#queries.invalidateQueries({ queryKey: KEYS.facts }), LEARNT_MS);
     }
     this.changed();
   }
 
-  #locate(conversation: string, run: string): void {
+  #locate(conversation: string, run: string, after: number | null = null): void {
     this.conversation = conversation;
-    writePlace({ conversation, run });
+    this.#after = after;
+    writePlace({ conversation, run, after: after === null ? "" : String(after) });
   }
-}
-
-// A conversation is not there before its first run has ended.
-function passOverAbsence(thrown: unknown): void {
-  if (!(thrown instanceof Problem) || thrown.status !== 404) throw thrown;
-}
-
-// All turns of a conversation, page by page.
-async function readTurns(id: string): Promise<Turns["turns"]> {
-  const turns: Turns["turns"] = [];
-  let next = "";
-  do {
-    const found: Turns = await call(`${path("conversations", id)}?${new URLSearchParams({ page_token: next })}`);
-    turns.push(...found.turns);
-    next = found.next_page_token;
-  } while (next);
-  return turns;
 }

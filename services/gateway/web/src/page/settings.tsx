@@ -1,6 +1,6 @@
 // What the reader can set: how the page looks, with this browser; how answers are given, with memory.
 import { useQueryClient } from "@tanstack/react-query";
-import { useId, useState } from "react";
+import { useState } from "react";
 
 import { asProblem } from "../base/api";
 import { THEMES, type Theme } from "../base/preferences";
@@ -8,6 +8,7 @@ import { useStore } from "../base/store";
 import { type Language, word } from "../base/words";
 import { ModelChoice, useModels } from "../composer/choices";
 import { CHOICES, prefer, useFacts, valueOf } from "../side/facts";
+import { Choice } from "./choice";
 import { usePage } from "./context";
 import { DialogSheet } from "./sheet";
 
@@ -58,19 +59,5 @@ function RememberedFields() {
       ))}
       {problem && <p className="chip bad" role="alert">{problem}</p>}
     </>
-  );
-}
-
-function Choice({ label, value, names, nameOf, onChoose }: {
-  label: string; value: string; names: string[]; nameOf: (name: string) => string; onChoose: (name: string) => void;
-}) {
-  const id = useId();
-  return (
-    <div className="field">
-      <label htmlFor={id}>{label}</label>
-      <select id={id} value={value} onChange={(event) => onChoose(event.target.value)}>
-        {names.map((name) => <option key={name} value={name}>{nameOf(name)}</option>)}
-      </select>
-    </div>
   );
 }

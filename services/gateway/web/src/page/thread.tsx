@@ -16,8 +16,20 @@ export function Thread() {
     <div id="thread" tabIndex={-1} className={turns.length > MANY ? "many" : undefined}>
       {turns.length > 0 && <h1 className="sr-only">{turns[0]!.run.question || word("conversations")}</h1>}
       {turns.map((turn) => <TurnView key={turn.run.id} turn={turn} />)}
+      {session.hasMore && <More />}
       {!turns.length && (session.isOpening ? <p className="opening" role="status"><span className="spin" aria-hidden /> {word("opening")}</p> : <Welcome />)}
     </div>
+  );
+}
+
+// What was asked behind the turn from which the reader goes on.
+function More() {
+  const { session } = usePage();
+  const last = session.turns.at(-1);
+  return (
+    <p className="followed dim" role="status">
+      {word("branched")} <button type="button" className="quiet" onClick={() => { if (last) void session.turnTo(last.run.id); }}>{word("showFollowers")}</button>
+    </p>
   );
 }
 

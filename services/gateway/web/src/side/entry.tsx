@@ -1,6 +1,5 @@
 // One conversation of the list: opened, pinned, renamed, deleted.
 import { useQueryClient } from "@tanstack/react-query";
-import { AlertDialog } from "radix-ui";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 
 import { asProblem, call, patch, path } from "../base/api";
@@ -8,6 +7,7 @@ import { announce } from "../base/announce";
 import { KEYS } from "../base/queries";
 import { word } from "../base/words";
 import type { Conversation } from "../contract/types";
+import { Confirm } from "../page/confirm";
 
 interface Props {
   item: Conversation;
@@ -95,22 +95,9 @@ function TitleField({ title, onLeave }: { title: string; onLeave: (isByKey: bool
 
 function Removal({ title, onRemove }: { title: string; onRemove: () => void }) {
   return (
-    <AlertDialog.Root>
-      <AlertDialog.Trigger asChild>
-        <button type="button" className="quiet act remove" aria-label={`${word("remove")}: ${title}`} title={word("remove")}>✕</button>
-      </AlertDialog.Trigger>
-      <AlertDialog.Portal>
-        <AlertDialog.Overlay className="veil" />
-        <AlertDialog.Content className="dialog small">
-          <AlertDialog.Title>{word("confirmRemove")}</AlertDialog.Title>
-          <AlertDialog.Description>{title}</AlertDialog.Description>
-          <div className="choice">
-            <AlertDialog.Cancel asChild><button type="button">{word("cancel")}</button></AlertDialog.Cancel>
-            <AlertDialog.Action asChild><button type="button" className="danger" onClick={onRemove}>{word("remove")}</button></AlertDialog.Action>
-          </div>
-        </AlertDialog.Content>
-      </AlertDialog.Portal>
-    </AlertDialog.Root>
+    <Confirm question={word("confirmRemove")} about={title} action={word("remove")} onConfirm={onRemove}>
+      <button type="button" className="quiet act remove" aria-label={`${word("remove")}: ${title}`} title={word("remove")}>✕</button>
+    </Confirm>
   );
 }
 

@@ -7,7 +7,6 @@ import { word } from "../base/words";
 import { usePage } from "../page/context";
 import { TABS, type Tab } from "../page/layout";
 import type { Run } from "../run/run";
-import type { Turn } from "../turn/turn";
 import { useFacts } from "./facts";
 import { Memory } from "./memory";
 import { Code, Sources, Steps, Tables } from "./views";
@@ -32,13 +31,8 @@ function Body() {
   const { session, layout } = usePage();
   useStore(session);
   const turn = session.inspected;
-  return turn ? <Followed key={turn.run.id} turn={turn} /> : <PanelTabs run={null} onClose={() => layout.togglePanel(false)} />;
-}
-
-function Followed({ turn }: { turn: Turn }) {
-  const { layout } = usePage();
   useStore(turn);
-  return <PanelTabs run={turn.run} onClose={() => layout.togglePanel(false)} />;
+  return <PanelTabs run={turn?.run ?? null} onClose={() => layout.togglePanel(false)} />;
 }
 
 function PanelTabs({ run, onClose }: { run: Run | null; onClose: () => void }) {
@@ -55,6 +49,8 @@ function PanelTabs({ run, onClose }: { run: Run | null; onClose: () => void }) {
     found.scrollIntoView({ block: "start" });
     found.classList.add("flash");
   });
+  // Each view is of one run; memory is of none, and what is written there stays while runs come and go.
+  const view = tab === "memory" ? tab : `${tab} ${run?.id ?? ""}`;
   const numberOf = (name: Tab): number => (name === "memory" ? facts.length : run ? sizeOf(run, name) : 0);
   return (
     <Tabs.Root className="tabbed" value={tab} onValueChange={(name) => layout.show(name as Tab)}>
@@ -66,7 +62,7 @@ function PanelTabs({ run, onClose }: { run: Run | null; onClose: () => void }) {
         ))}</Tabs.List>
         <button id="panel-close" type="button" className="quiet" aria-label={word("close")} title={word("close")} onClick={onClose}>✕</button>
       </div>
-      <Tabs.Content key={tab} ref={body} value={tab} id="panel-body" aria-labelledby={`tab-${tab}`} tabIndex={0}>{viewOf(tab, run)}</Tabs.Content>
+      <Tabs.Content key={view} ref={body} value={tab} id="panel-body" aria-labelledby={`tab-${tab}`} tabIndex={0}>{viewOf(tab, run)}</Tabs.Content>
     </Tabs.Root>
   );
 }

@@ -2,42 +2,50 @@
 import { DropdownMenu } from "radix-ui";
 import { type ReactNode, useState } from "react";
 
-import { asProblem, path } from "../base/api";
+import { asProblem } from "../base/api";
 import { announce } from "../base/announce";
 import { language, word } from "../base/words";
-import { addressOf, saveWord } from "./export";
+import { PICTURED, PLAIN, type Pictured, addressOf, savePictured } from "./export";
 
 export function ExportMenu({ run }: { run: string }) {
-  const [isBusy, setBusy] = useState(false);
-  const saveAsWord = async (): Promise<void> => {
+  const [making, setMaking] = useState<Pictured | "">("");
+  const [problem, setProblem] = useState("");
+  const save = async (format: Pictured): Promise<void> => {
     const answer = document.querySelector(`[data-run="${CSS.escape(run)}"] .answer`);
     if (!answer) return;
-    setBusy(true);
+    setMaking(format);
+    setProblem("");
+    announce(`${word("making")} ${word(`export_${format}`)}`);
     try {
-      await saveWord(run, answer);
+      await savePictured(run, format, answer);
     } catch (thrown) {
-      announce(asProblem(thrown).message);
+      setProblem(asProblem(thrown).message);
     } finally {
-      setBusy(false);
+      setMaking("");
     }
   };
   return (
-    <DropdownMenu.Root modal={false}>
-      <DropdownMenu.Trigger asChild>
-        <button type="button" className="quiet more export" disabled={isBusy}>{word("export")}</button>
-      </DropdownMenu.Trigger>
-      <DropdownMenu.Portal>
-        <DropdownMenu.Content className="menu" align="start" collisionPadding={8} lang={language()}>
-          <DropdownMenu.Item onSelect={() => void saveAsWord()}>{word("export_docx")}</DropdownMenu.Item>
-          <Link href={addressOf(run, "html", { print: "true" })} target="_blank">{word("export_print")}</Link>
-          <Link href={addressOf(run, "html")} download>{word("export_html")}</Link>
-          <Link href={addressOf(run, "md")} download>{word("export_md")}</Link>
-          <Link href={path("runs", run)} download={`${run}.json`}>{word("export_json")}</Link>
-        </DropdownMenu.Content>
-      </DropdownMenu.Portal>
-    </DropdownMenu.Root>
+    <>
+      <DropdownMenu.Root modal={false}>
+        <DropdownMenu.Trigger asChild>
+          <button type="button" className="quiet more export" aria-busy={Boolean(making)}>
+            {making && <span className="spin" aria-hidden />}{word("export")}
+          </button>
+        </DropdownMenu.Trigger>
+        <DropdownMenu.Portal>
+          <DropdownMenu.Content className="menu" align="start" collisionPadding={8} lang={language()}>
+            {PICTURED.map((format) => (
+              <DropdownMenu.Item key={format} disabled={Boolean(making)} onSelect={() => void save(format)}>{word(`export_${format}`)}</DropdownMenu.Item>
+            ))}
+            {PLAIN.map((format) => <Link key={format} href={addressOf(run, format)} download>{word(`export_${format}`)}</Link>)}
+            <Link href={addressOf(run, "html", { print: "true" })} target="_blank">{word("export_print")}</Link>
+          </DropdownMenu.Content>
+        </DropdownMenu.Portal>
+      </DropdownMenu.Root>
+      {problem && <span className="chip bad" role="alert">{problem}</span>}
+    </>
   );
 }
 
-const Link = ({ children, ...link }: { href: string; target?: string; download?: boolean | string; children: ReactNode }) =>
+const Link = ({ children, ...link }: { href: string; target?: string; download?: boolean; children: ReactNode }) =>
   <DropdownMenu.Item asChild><a rel="noreferrer" {...link}>{children}</a></DropdownMenu.Item>;

@@ -1,24 +1,29 @@
 // An answer as a file: written by the server, which has the whole tables; only the pictures of figures come from here.
-import { path } from "../base/api";
+import { Problem, path } from "../base/api";
 import { saveBlob } from "../base/files";
 import { language } from "../base/words";
 import { picturesOf } from "../answer/figures/pictures";
+
+// Formats in which a figure is a picture, which only a browser can draw.
+export const PICTURED = ["pdf", "docx", "pptx", "ipynb"] as const;
+export type Pictured = (typeof PICTURED)[number];
+export const PLAIN = ["xlsx", "html", "md", "json"] as const;
 
 export const addressOf = (run: string, format: string, more: Record<string, string> = {}): string =>
   `${path("runs", run, "export")}?${new URLSearchParams({ format, language: language(), ...more })}`;
 
 async function ask(address: string, options: RequestInit = {}): Promise<Response> {
   const response = await fetch(address, options);
-  if (!response.ok) throw new Error(((await response.json().catch(() => ({}))) as { detail?: string }).detail ?? `HTTP ${response.status}`);
+  if (!response.ok) throw new Problem({ ...((await response.json().catch(() => ({}))) as object), status: response.status });
   return response;
 }
 
 export const markdownOf = async (run: string): Promise<string> => (await ask(addressOf(run, "md"))).text();
 
-export async function saveWord(run: string, answer: ParentNode): Promise<void> {
-  const body = JSON.stringify({ format: "docx", language: language(), pictures: await picturesOf(answer) });
+export async function savePictured(run: string, format: Pictured, answer: ParentNode): Promise<void> {
+  const body = JSON.stringify({ format, language: language(), pictures: await picturesOf(answer) });
   const headers = { "content-type": "application/json" };
   const response = await ask(path("runs", run, "export"), { method: "POST", headers, body });
-  const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? "report.docx";
+  const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? `report.${format}`;
   saveBlob(await response.blob(), decodeURIComponent(name));
 }

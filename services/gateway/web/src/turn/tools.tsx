@@ -1,30 +1,38 @@
 // What can be done with an answer: copy it, take it as a file, judge it, ask its question again.
 import { useState } from "react";
 
-import { asProblem, path, post } from "../base/api";
-import { announce } from "../base/announce";
+import { asProblem } from "../base/api";
 import { word } from "../base/words";
 import { usePage } from "../page/context";
 import type { Run } from "../run/run";
 import { markdownOf } from "./export";
 import { ExportMenu } from "./export-menu";
+import { Reasons, Thumbs, useJudging } from "./judgement";
+import type { Turn } from "./turn";
 
-export function Tools({ run }: { run: Run }) {
-  const { session, draft } = usePage();
-  const edit = (): void => {
-    draft.write(run.question);
+export function Tools({ turn, onEdit }: { turn: Turn; onEdit: () => void }) {
+  const { session, layout } = usePage();
+  const { run } = turn;
+  const branch = async (): Promise<void> => {
+    await session.branch(turn).catch((thrown: unknown) => session.complain(asProblem(thrown).message));
     document.getElementById("question")?.focus();
   };
+  const judging = useJudging(run.id);
   return (
-    <div className="tools">
-      <CopyAnswer run={run} />
-      <ExportMenu run={run.id} />
-      <button type="button" className="quiet" onClick={() => void session.ask(run.question)}>{word("askAgain")}</button>
-      <button type="button" className="quiet" onClick={edit}>{word("editQuestion")}</button>
-      <Judgement run={run.id} />
-      <span className="spacer" />
-      <span className="badge">{run.model === "rules" ? word("rules") : run.model}</span>
-    </div>
+    <>
+      <div className="tools">
+        <CopyAnswer run={run} />
+        <ExportMenu run={run.id} />
+        <button type="button" className="quiet share" onClick={() => layout.share({ run: run.id, conversation: session.conversation })}>{word("shareShort")}</button>
+        <button type="button" className="quiet" onClick={() => void session.ask(run.question, turn)}>{word("askAgain")}</button>
+        <button type="button" className="quiet edit" onClick={onEdit}>{word("editQuestion")}</button>
+        {session.turns.at(-1) !== turn && <button type="button" className="quiet branch" onClick={() => void branch()}>{word("branch")}</button>}
+        <Thumbs judging={judging} />
+        <span className="spacer" />
+        <span className="badge">{run.model === "rules" ? word("rules") : run.model}</span>
+      </div>
+      <Reasons judging={judging} />
+    </>
   );
 }
 
@@ -37,22 +45,4 @@ function CopyAnswer({ run }: { run: Run }) {
     setSaid(isDone ? "copied" : "noClipboard");
   };
   return <button type="button" className="quiet" onClick={() => void copy()}>{word(said)}</button>;
-}
-
-function Judgement({ run }: { run: string }) {
-  const [judged, setJudged] = useState<boolean | null>(null);
-  const judge = async (isHelpful: boolean): Promise<void> => {
-    try {
-      await post(path("runs", run, "feedback"), { helpful: isHelpful });
-      setJudged(isHelpful);
-      announce(word("thanks"));
-    } catch (thrown) {
-      announce(asProblem(thrown).message);
-    }
-  };
-  return [true, false].map((isHelpful) => (
-    <button key={String(isHelpful)} type="button" className="quiet" aria-pressed={judged === isHelpful} onClick={() => void judge(isHelpful)}>
-      {word(isHelpful ? "helpful" : "unhelpful")}
-    </button>
-  ));
 }

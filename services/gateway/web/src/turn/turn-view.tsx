@@ -1,5 +1,5 @@
 // One turn of the thread: the question, the trace, the answer and what can be done with it.
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 
 import { Answer } from "../answer/answer";
 import { MissingData, Removed, Unchecked } from "../answer/gaps";
@@ -9,7 +9,9 @@ import { usePage } from "../page/context";
 import type { Item } from "../run/rows";
 import type { Run } from "../run/run";
 import { RememberedLine } from "../side/remembered";
+import { Asked } from "./asked";
 import { ReadAs } from "./reading";
+import { Suggestions } from "./suggestions";
 import { Todo } from "./todo";
 import { Tools } from "./tools";
 import { Trace } from "./trace";
@@ -23,7 +25,10 @@ export function TurnView({ turn }: { turn: Turn }) {
     if (session.arriving !== turn) return;
     session.arriving = null;
     root.current?.scrollIntoView({ block: "start" });
+    // What had the focus may have gone with the turn in whose place this one stands.
+    if (document.activeElement === document.body) root.current?.querySelector("summary")?.focus({ preventScroll: true });
   });
+  const [isEdited, setEdited] = useState(false);
   const ask = (question: string): void => void session.ask(question);
   const open = (item: Item): void => {
     session.inspect(turn);
@@ -31,18 +36,18 @@ export function TurnView({ turn }: { turn: Turn }) {
   };
   return (
     <article ref={root} className="turn" data-run={run.id}>
-      <h2 className="asked">{run.question}</h2>
+      <Asked turn={turn} isEdited={isEdited} onLeave={() => setEdited(false)} />
       <Trace turn={turn} />
       <Todo turn={turn} />
       <ReadAs reading={run.reading} onAsk={ask} />
       <Answer run={run} onOpen={open} />
       <RememberedLine remembered={run.remembered} />
-      <div className="after">{run.over && <Conclusion turn={turn} onAsk={ask} />}</div>
+      <div className="after">{run.over && <Conclusion turn={turn} onAsk={ask} onEdit={() => setEdited(true)} />}</div>
     </article>
   );
 }
 
-function Conclusion({ turn, onAsk }: { turn: Turn; onAsk: (question: string) => void }) {
+function Conclusion({ turn, onAsk, onEdit }: { turn: Turn; onAsk: (question: string) => void; onEdit: () => void }) {
   const { run } = turn;
   return (
     <>
@@ -50,7 +55,8 @@ function Conclusion({ turn, onAsk }: { turn: Turn; onAsk: (question: string) => 
       <MissingData run={run} onAsk={onAsk} /><Removed run={run} /><Unchecked run={run} />
       <Failure run={run} />
       {turn.problem && <p><span className="chip bad" role="alert">{turn.problem}</span></p>}
-      {run.text && <Tools run={run} />}
+      {run.text && <Tools turn={turn} onEdit={onEdit} />}
+      <Suggestions run={run} onAsk={onAsk} />
     </>
   );
 }

@@ -1,0 +1,31 @@
+// The turns of a conversation, read from the gateway.
+import { Problem, call, path } from "../base/api";
+import type { Turns } from "../contract/types";
+import type { KnownTurn } from "./threads";
+
+// What is read again when a turn has ended: it, and what may have been asked elsewhere meanwhile.
+const NEWEST = 20;
+
+// A conversation is not there before its first run has ended.
+export function passOverAbsence(thrown: unknown): null {
+  if (!(thrown instanceof Problem) || thrown.status !== 404) throw thrown;
+  return null;
+}
+
+// All turns of a conversation, page by page.
+export async function readTurns(id: string): Promise<KnownTurn[]> {
+  const turns: KnownTurn[] = [];
+  let next = "";
+  do {
+    const found: Turns = await call(`${path("conversations", id)}?${new URLSearchParams({ page_token: next })}`);
+    turns.push(...found.turns);
+    next = found.next_page_token;
+  } while (next);
+  return turns;
+}
+
+export async function readNewestTurns(id: string): Promise<KnownTurn[]> {
+  const parts = new URLSearchParams({ order: "newest", page_size: String(NEWEST) });
+  const found = await call<Turns>(`${path("conversations", id)}?${parts}`).catch(passOverAbsence);
+  return found?.turns ?? [];
+}
