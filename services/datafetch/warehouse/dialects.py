@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlglot import exp, parse_one
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from fathom.core.ids import sha256
 
@@ -44,7 +44,7 @@ class Translated:
 class Dialect:
     """What is replaced in the tree for one dialect, how a parameter is written, and what ends a statement."""
 
-    rewrites: tuple[Callable[[exp.Expression], exp.Expression], ...]
+    rewrites: tuple[Callable[[exp.Expr], exp.Expr], ...]
     write_parameter: Callable[[int, Any], str]
     ending: str = ""
 
@@ -52,7 +52,7 @@ class Dialect:
 def translate(statement: str, parameters: Sequence[Any], dialect: str) -> Translated:
     """Translate a statement of the compiler with ``?`` for its parameters; ``dialect`` is a key of ``DIALECTS``."""
     target = DIALECTS[dialect]
-    tree: exp.Expression = parse_one(number_parameters(statement), read="duckdb")
+    tree: exp.Expr = parse_one(number_parameters(statement), read="duckdb")
     for rewrite in (name_subqueries, *target.rewrites):
         tree = rewrite(tree)
     names = shorten_names(tree) if dialect == "postgres" else {}
@@ -79,7 +79,7 @@ def number_parameters(statement: str) -> str:
     return "".join([*pieces, statement[end:]])
 
 
-def name_subqueries(tree: exp.Expression) -> exp.Expression:
+def name_subqueries(tree: exp.Expr) -> exp.Expr:
     """Give each nameless subquery of a FROM or JOIN a name, which most databases require."""
     for number, node in enumerate(tree.find_all(exp.Subquery)):
         if isinstance(node.parent, exp.From | exp.Join) and not node.alias:
@@ -87,7 +87,7 @@ def name_subqueries(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def shorten_names(tree: exp.Expression) -> dict[str, str]:
+def shorten_names(tree: exp.Expr) -> dict[str, str]:
     """Replace the names that PostgreSQL would cut; return the whole names by the short ones."""
     whole: dict[str, str] = {}
     for node in tree.find_all(exp.Identifier):
@@ -98,13 +98,13 @@ def shorten_names(tree: exp.Expression) -> dict[str, str]:
     return whole
 
 
-def iter_extremes(tree: exp.Expression) -> Iterator[tuple[exp.Expression, exp.Expression]]:
+def iter_extremes(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     """Yield each ``arg_max`` and ``arg_min`` with its filter around it, or itself where it has none."""
     for node in list(tree.find_all(exp.ArgMax, exp.ArgMin)):
         yield node, node.parent if isinstance(node.parent, exp.Filter) else node
 
 
-def pick_from_arrays(tree: exp.Expression) -> exp.Expression:
+def pick_from_arrays(tree: exp.Expr) -> exp.Expr:
     """Write the value at the last or first day as the first element of an ordered array."""
     for node, whole in iter_extremes(tree):
         value, day = node.this, node.expression
@@ -122,7 +122,7 @@ def pick_from_arrays(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def skip_nulls_of_extremes(tree: exp.Expression) -> exp.Expression:
+def skip_nulls_of_extremes(tree: exp.Expr) -> exp.Expr:
     """Leave out rows without a value where the value at the last or first day is taken, as DuckDB does."""
     for node, whole in iter_extremes(tree):
         known = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
@@ -133,18 +133,17 @@ def skip_nulls_of_extremes(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def iter_lags(tree: exp.Expression) -> Iterator[tuple[exp.Window, exp.Expression]]:
+def iter_lags(tree: exp.Expr) -> Iterator[tuple[exp.Window, exp.Expr]]:
     """Yield each window that takes the last known value of a stretch before the date, with the value."""
     for node in list(tree.find_all(exp.Window)):
         if isinstance(node.this, exp.IgnoreNulls) and isinstance(node.this.this, exp.LastValue):
             yield node, node.this.this.this
 
 
-def take_last_of_frames(tree: exp.Expression) -> exp.Expression:
+def take_last_of_frames(tree: exp.Expr) -> exp.Expr:
     """Write the last known value of a window as the greatest pair of day and value in it."""
     for node, value in iter_lags(tree):
-        pair = exp.maybe_parse("max(array[date - date '1970-01-01', 1.0])", dialect="postgres")
-        pair.find(exp.Literal, exp.Array)
+        pair: Any = exp.maybe_parse("max(array[date - date '1970-01-01', 1.0])", dialect="postgres")
         pair.this.set("expressions", [pair.this.expressions[0], value.copy()])
         known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
         window = node.copy()
@@ -153,7 +152,7 @@ def take_last_of_frames(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def select_last_before(tree: exp.Expression) -> exp.Expression:
+def select_last_before(tree: exp.Expr) -> exp.Expr:
     """Write the last known value of a window as a subquery, where windows cannot reach back by months and days."""
     for node, value in iter_lags(tree):
         select = node.find_ancestor(exp.Select)
@@ -163,7 +162,7 @@ def select_last_before(tree: exp.Expression) -> exp.Expression:
             found = FRAME.fullmatch(node.args["spec"].args[side].this.name)
             if found is None:
                 raise AssertionError(node.sql())
-            edge: exp.Expression = exp.column("date", table=table)
+            edge: exp.Expr = exp.column("date", table=table)
             for count, unit in ((int(found["months"]), "MONTH"), (int(found["days"]), "DAY")):
                 step = exp.Interval(this=exp.Literal.string(str(abs(count))), unit=exp.Var(this=unit))
                 edge = exp.Sub(this=edge, expression=step) if count >= 0 else exp.Add(this=edge, expression=step)
@@ -182,7 +181,7 @@ def select_last_before(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def call_series(tree: exp.Expression) -> exp.Expression:
+def call_series(tree: exp.Expr) -> exp.Expr:
     """Write series of periods as the function that makes their rows."""
     for node in list(tree.find_all(exp.Unnest)):
         made = node.expressions[0]
@@ -191,7 +190,7 @@ def call_series(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def take_any(tree: exp.Expression) -> exp.Expression:
+def take_any(tree: exp.Expr) -> exp.Expr:
     """Write any value of a group as its greatest, which older servers know."""
     for node in list(tree.find_all(exp.AnyValue)):
         whole = node.parent if isinstance(node.parent, exp.IgnoreNulls) else node
@@ -199,7 +198,7 @@ def take_any(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def order_by_bytes(tree: exp.Expression) -> exp.Expression:
+def order_by_bytes(tree: exp.Expr) -> exp.Expr:
     """Order entities by the bytes of their ids, whatever the language of the database."""
     for node in list(tree.find_all(exp.Ordered)):
         if isinstance(node.this, exp.Column) and node.this.name == "entity":
@@ -207,7 +206,7 @@ def order_by_bytes(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def add_days(tree: exp.Expression) -> exp.Expression:
+def add_days(tree: exp.Expr) -> exp.Expr:
     """Write a day and a number of days as the function that adds them."""
     for node in list(tree.find_all(exp.Add)):
         left, right = node.this, node.expression
@@ -217,7 +216,7 @@ def add_days(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def join_arrays(tree: exp.Expression) -> exp.Expression:
+def join_arrays(tree: exp.Expr) -> exp.Expr:
     """Write series of periods as an array whose elements become rows."""
     for node in list(tree.find_all(exp.Unnest)):
         made, select = node.expressions[0], node.find_ancestor(exp.Select)
@@ -235,11 +234,11 @@ def join_arrays(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def select_values(tree: exp.Expression) -> exp.Expression:
+def select_values(tree: exp.Expr) -> exp.Expr:
     """Write lists of rows as selects, each with the names of the columns, which ClickHouse takes from the first."""
     for node in list(tree.find_all(exp.Values)):
         # The names of the columns stand at the list itself, or at the step that it is.
-        holder = node if node.args["alias"].columns else node.find_ancestor(exp.CTE)
+        holder: Any = node if node.args["alias"].columns else node.find_ancestor(exp.CTE)
         alias = holder.args["alias"].copy()
         names = [column.name for column in alias.columns]
         rows = [
@@ -256,12 +255,12 @@ def select_values(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def list_cells(row: exp.Expression) -> list[exp.Expression]:
+def list_cells(row: exp.Expr) -> list[exp.Expr]:
     """Return the cells of a row of values; one of a single cell is only in brackets."""
     return list(row.expressions) if isinstance(row, exp.Tuple) else [row.unnest()]
 
 
-def widen_dates(tree: exp.Expression) -> exp.Expression:
+def widen_dates(tree: exp.Expr) -> exp.Expr:
     """Use the types of ClickHouse that hold days before 1970."""
     kinds = exp.DataType.Type
     for node in tree.find_all(exp.DataType):

@@ -55,7 +55,7 @@ class Database:
             connection.execute(f"set local statement_timeout = {milliseconds}")
             with psycopg.RawCursor(connection) as cursor:
                 cursor.execute(limited, values)
-                columns = [(one.name, one.type_code) for one in cursor.description]
+                columns = [(one.name, one.type_code) for one in cursor.description or ()]
                 return make_table(columns, cursor.fetchall(), made)
 
         try:

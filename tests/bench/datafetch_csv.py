@@ -73,7 +73,7 @@ async def run() -> None:
         print(
             f"a CSV of {rows:,} rows, {size / 1e9:.2f} GB, written in {time.perf_counter() - started:.0f} s", flush=True
         )
-        command = [sys.executable, "-m", "tests.bench.datafetch.datafetch_csv", name]
+        command = [sys.executable, "-m", "tests.bench.datafetch_csv", name]
         await asyncio.to_thread(subprocess.run, command, check=True)
 
 
