@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-def asked(house: ReplayHouse) -> list[tuple[str, int | None]]:
+def list_questions(house: ReplayHouse) -> list[tuple[str, int | None]]:
     """Return the questions with the turns that they were said to follow."""
     return [(one.question, one.parent_turn if one.HasField("parent_turn") else None) for one in house.planner.asked]
 
@@ -53,7 +53,7 @@ async def test_a_question_is_edited_in_its_place_and_both_versions_are_kept(
         await field.press("Enter")
         await expect(page.locator(".asked")).to_have_text(["One?", "<b>Two</b>, otherwise?"])
         await expect(page.locator(".trace.over")).to_have_count(2)
-        assert asked(house)[-1] == ("<b>Two</b>, otherwise?", 1)
+        assert list_questions(house)[-1] == ("<b>Two</b>, otherwise?", 1)
         assert await page.evaluate("document.activeElement !== document.body")
         await expect(page.locator(".versions")).to_contain_text("2 / 2")
         # The way through the first version has what was asked behind it.
@@ -62,11 +62,11 @@ async def test_a_question_is_edited_in_its_place_and_both_versions_are_kept(
         await expect(page.locator(".versions")).to_contain_text("1 / 2")
         # What is asked there follows what is shown, and not the newest turn.
         await answer(page, "Four?")
-        assert asked(house)[-1] == ("Four?", 3)
+        assert list_questions(house)[-1] == ("Four?", 3)
         await page.locator(".turn").first.get_by_role("button", name=again).press("Enter")
         await expect(page.locator(".asked")).to_have_text(["One?"])
         await expect(page.locator(".trace.over")).to_have_count(1)
-        assert asked(house)[-1] == ("One?", 0)
+        assert list_questions(house)[-1] == ("One?", 0)
         await expect(page.locator(".versions")).to_contain_text("2 / 2")
         await page.reload()
         await expect(page.locator(".asked")).to_have_text(["One?"])
@@ -84,7 +84,7 @@ async def test_the_conversation_branches_behind_an_earlier_answer(browser: Brows
         await expect(page.locator(".asked")).to_have_text(["One?", "Two?"])
         await page.locator(".turn").first.locator(".branch").click()
         await answer(page, "Two, otherwise?")
-        assert asked(house)[-1] == ("Two, otherwise?", 1)
+        assert list_questions(house)[-1] == ("Two, otherwise?", 1)
         await expect(page.locator(".versions")).to_contain_text("2 / 2")
 
 
