@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import calendar
+import shutil
 import tempfile
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -106,8 +108,9 @@ class Warehouse:
         self, layer: Layer, threads: int = 2, databases: Mapping[str, Database] = MappingProxyType({})
     ) -> None:
         self._databases = databases
-        # For files too large for memory; empty otherwise.
-        self._scratch = tempfile.TemporaryDirectory(prefix="fathom-tables-", ignore_cleanup_errors=True)
+        # For files too large for memory; empty otherwise. It goes with the warehouse, closed or not.
+        self._scratch = Path(tempfile.mkdtemp(prefix="fathom-tables-"))
+        self._remove_scratch = weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._connection = import_duckdb().connect(":memory:")
         self._connection.execute(f"set threads = {int(threads)}")
         self.stored: dict[str, list[StoredIndicator]] = defaultdict(list)
@@ -161,7 +164,7 @@ class Warehouse:
 
     def close(self) -> None:
         self._connection.close()
-        self._scratch.cleanup()
+        self._remove_scratch()
         for database in self._databases.values():
             database.close()
 
@@ -202,7 +205,7 @@ class Warehouse:
             cursor.close()
 
     def _name_scratch(self, spec: TableSpec, kind: str) -> Path:
-        return Path(self._scratch.name) / f"{spec.id}.{kind}.parquet"
+        return self._scratch / f"{spec.id}.{kind}.parquet"
 
     def _convert_large(self, path: Path, spec: TableSpec) -> Path:
         """Return the file to read: a large CSV as Parquet, any other one as it is."""

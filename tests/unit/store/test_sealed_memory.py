@@ -13,6 +13,7 @@ import pytest
 
 from fathom.core.errors import FailedPrecondition
 from fathom.transport.sealed_memory import SealedFile, SealedFiles, SealedWriter, take_file
+from tests.support.waiting import wait_until
 
 DATA = b"weights" * 10_000
 OWNER = """
@@ -55,7 +56,8 @@ def test_a_file_is_taken_as_it_was_written_and_outlives_the_offer(owner: SealedF
     assert not owner.is_taken
     taken = take_file(meeting, file.sha256, len(DATA))
     assert taken is not None
-    assert owner.is_taken
+    # The owner's thread notes it once it has sent the file.
+    wait_until(lambda: owner.is_taken)
     owner.offer({})
     assert take_file(meeting, file.sha256, len(DATA)) is None, "it is not offered any more"
     assert taken.read() == DATA

@@ -52,8 +52,11 @@ async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack,
     every = sorted((task, sample) for task in range(tasks) for sample in range(group_size))
     async with planners(endpoints, tmp_path, "first", "second") as (found, clients):
         killed: list[str] = []
+        submitted = asyncio.Event()
 
         async def before(method: str, request_id: str) -> None:
+            # The second submission must not meet the planner that is killed.
+            await submitted.wait()
             # The second round of an episode: none of its group has ended.
             if method == "Generate" and request_id.endswith("-1") and not killed:
                 killed.append(next(name for name in ("first", "second") if list_tasks(found, name)))
@@ -63,6 +66,7 @@ async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack,
         request = make_submission("ro-killed", tasks, group_size)
         for _ in range(2):
             assert (await clients.planner.submit_rollout(request)).rollout_id == "ro-killed"
+        submitted.set()
         await eventually(lambda: killed, within_s=60)
         async with asyncio.timeout(60):
             survivor = "second" if killed == ["first"] else "first"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -83,3 +85,14 @@ def test_a_broken_row_of_a_large_csv_is_named(folder: Path, monkeypatch: pytest.
     Warehouse(layer).close()
     assert [failure.source for failure in layer.failures] == ["visits"]
     assert "visits.csv" in layer.failures[0].message
+
+
+def test_files_beside_a_warehouse_go_with_it_closed_or_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    warehouse = Warehouse(load([(folder, folder)]))
+    assert len(list(tmp_path.glob("fathom-tables-*"))) == 1
+    del warehouse
+    gc.collect()
+    assert not list(tmp_path.glob("fathom-tables-*"))
