@@ -31,6 +31,22 @@ class PageText:
     passages: tuple[str, ...]
     terms: Mapping[str, int]
 
+    @property
+    def encoded(self) -> tuple[str, ...]:
+        """Return the texts that become vectors: the passages, then the question with the beginning of the answer.
+
+        A short question and a short answer say together what neither says alone.
+        """
+        question, *answer = self.passages
+        joined = cut_passage(f"{question} {answer[0]}") if answer else question
+        return self.passages if joined == question else (*self.passages, joined)
+
+    def show(self, row: int) -> str:
+        """Return the passage of a vector; of question and answer together the beginning of the answer."""
+        if row < len(self.passages):
+            return self.passages[row]
+        return self.passages[1] if len(self.passages) > 1 else self.passages[0]
+
     def add_names(self, names: Iterable[Sequence[str]]) -> PageText:
         """Return the turn with the ids that its passages name as further terms, so that any spelling finds them."""
         return replace(self, terms={**self.terms, **Counter(mark_names(ident for ids in names for ident in ids))})

@@ -279,12 +279,10 @@ def last_key(found: Found) -> tuple[float, str, int]:
 
 
 def find_passage(turns: dict[tuple[str, int], FiledTurn], one: RankedPage) -> str:
-    """Return the best passage of a turn, as it was when its vector was made."""
+    """Return the best passage of a turn."""
     turn = turns[one.page.conversation, one.page.number]
     # Cut again from the turn, since only the vectors of passages are stored.
-    passages = read_turn(turn.whole_question, turn.answer).passages
-    # Turns may have been cut otherwise when the vectors were made.
-    return passages[one.passage] if one.passage < len(passages) else passages[0]
+    return read_turn(turn.whole_question, turn.answer).show(one.passage)
 
 
 def check(wanted: Wanted) -> None:

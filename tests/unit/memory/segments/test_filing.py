@@ -64,7 +64,7 @@ async def test_turns_are_filed_by_words_where_no_encoder_answers_and_get_their_v
     memory.vectors.is_away = False
     assert await memory.middle.add_vectors() == 3
     pages = await load_pages(memory)
-    assert {(page.encoder, len(page.vectors)) for page in pages} == {("words", 2)}
+    assert {(page.encoder, len(page.vectors)) for page in pages} == {("words", 3)}, "question, answer, and both"
     assert await memory.middle.add_vectors() == 0, "all have them"
 
 

@@ -78,7 +78,9 @@ async def test_pages_filed_without_an_encoder_get_their_names_with_their_vectors
     await memory.file()
     memory.vectors.is_away = False
     assert await memory.middle.add_vectors() == 1
-    assert [one.turn.number for one in (await memory.search("可口可乐那次呢")).turns] == [1]
+    (found,) = (await memory.search("可口可乐那次呢")).turns
+    assert found.turn.number == 1
+    assert found.page.terms["@KO"] == 2, "once in the question and once in the answer"
 
 
 async def test_what_the_user_told_goes_before_what_was_asked_where_it_is_the_users_own(memory: Memory) -> None:
@@ -97,6 +99,27 @@ async def test_a_turn_that_goes_on_from_another_is_found_by_what_stands_before_i
     followed = [one.turn for one in (await memory.search("the next year of gold", top_k=4)).turns]
     asked = [turn.conversation for turn in followed if turn.question == "And the next year?"]
     assert asked == ["meant", "other"]
+
+
+async def test_a_short_question_and_its_short_answer_are_found_by_what_they_say_together(memory: Memory) -> None:
+    await memory.say("Cocoa, coffee, cotton, sugar?", "Wheat, maize, barley, rubber.", "meant")
+    await memory.say("Bullion?", "Dropped.", "meant")
+    await memory.say("Bullion dropped, copper?", "Bullion dropped, copper.", "other")
+    best = (await memory.search("gold fell")).turns[0]
+    assert best.turn.question == "Bullion?"
+    assert best.passage == "Dropped.", "the question is shown anyway"
+
+
+def test_question_and_answer_together_are_one_more_vector_of_a_turn() -> None:
+    answered = read_turn("Its guidance?", "Cut in May.")
+    assert answered.encoded == ("Its guidance?", "Cut in May.", "Its guidance? Cut in May.")
+    assert [answered.show(row) for row in range(3)] == ["Its guidance?", "Cut in May.", "Cut in May."]
+    alone = read_turn("Its guidance?", "")
+    assert alone.encoded == ("Its guidance?",)
+    long = "word " * 400
+    assert read_turn(long, "Cut in May.").encoded == read_turn(long, "Cut in May.").passages, "no room beside it"
+    # Turns may have been cut otherwise when their vectors were made.
+    assert alone.show(5) == "Its guidance?"
 
 
 async def test_turns_of_many_small_segments_are_all_looked_at(memory: Memory) -> None:
