@@ -72,7 +72,7 @@ async def test_a_large_csv_gives_the_rows_of_a_small_one_and_is_not_held(
 def test_the_copies_are_deleted_at_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGE_BYTES", 1)
     warehouse = Warehouse(load([(folder, folder)]))
-    place = Path(warehouse._scratch.name)
+    place = warehouse._scratch
     assert list(place.glob("*.parquet"))
     warehouse.close()
     assert not place.exists()
