@@ -79,7 +79,7 @@ class Filer:
 
     async def _read(self, turns: Sequence[FiledTurn]) -> list[NewPage]:
         texts = [read_turn(turn.whole_question, turn.answer) for turn in turns]
-        encoded = await self._vectors.encode([passage for text in texts for passage in text.encoded])
+        encoded = await self._vectors.encode([passage for text in texts for passage in text.list_texts()])
         if encoded is None:
             return [NewPage(turn, text) for turn, text in zip(turns, texts, strict=True)]
         return [
@@ -98,7 +98,7 @@ class Filer:
         if not lacking:
             return 0
         texts = [read_turn(turn.whole_question, turn.answer) for _, turn in lacking]
-        encoded = await self._vectors.encode([passage for text in texts for passage in text.encoded])
+        encoded = await self._vectors.encode([passage for text in texts for passage in text.list_texts()])
         if encoded is None or encoded.encoder != probe.encoder:
             return 0
         rows = split(encoded, texts)
@@ -120,7 +120,7 @@ def split(encoded: Encoded, texts: Sequence[PageText]) -> list[tuple[PageText, F
     """Return each text with what its passages name, and the vectors of them."""
     rows, start = [], 0
     for text in texts:
-        stop = start + len(text.encoded)
+        stop = start + len(text.list_texts())
         # What stands in two of its vectors is named once.
         names = encoded.names[start : start + len(text.passages)]
         rows.append((text.add_names(names), encoded.vectors[start:stop]))

@@ -31,8 +31,7 @@ class PageText:
     passages: tuple[str, ...]
     terms: Mapping[str, int]
 
-    @property
-    def encoded(self) -> tuple[str, ...]:
+    def list_texts(self) -> tuple[str, ...]:
         """Return the texts that become vectors: the passages, then the question with the beginning of the answer.
 
         A short question and a short answer say together what neither says alone.

@@ -112,12 +112,12 @@ async def test_a_short_question_and_its_short_answer_are_found_by_what_they_say_
 
 def test_question_and_answer_together_are_one_more_vector_of_a_turn() -> None:
     answered = read_turn("Its guidance?", "Cut in May.")
-    assert answered.encoded == ("Its guidance?", "Cut in May.", "Its guidance? Cut in May.")
+    assert answered.list_texts() == ("Its guidance?", "Cut in May.", "Its guidance? Cut in May.")
     assert [answered.show(row) for row in range(3)] == ["Its guidance?", "Cut in May.", "Cut in May."]
     alone = read_turn("Its guidance?", "")
-    assert alone.encoded == ("Its guidance?",)
-    long = "word " * 400
-    assert read_turn(long, "Cut in May.").encoded == read_turn(long, "Cut in May.").passages, "no room beside it"
+    assert alone.list_texts() == ("Its guidance?",)
+    long = read_turn("word " * 400, "Cut in May.")
+    assert long.list_texts() == long.passages, "no room beside it"
     # Turns may have been cut otherwise when their vectors were made.
     assert alone.show(5) == "Its guidance?"
 
