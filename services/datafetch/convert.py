@@ -212,7 +212,7 @@ def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
 
 def program_to_proto(program: ProgramReading, own: Collection[str] = (), unused: Sequence[Gap] = ()) -> pb.Program:
     """Return a program; series of the sheets in ``own`` are given by sheet and column."""
-    labels = describe_steps(program.steps, {one.name: one.words for one in program.series})
+    labels = describe_steps(program.steps, {one.name: one.words for one in program.series}, program.last)
     return pb.Program(
         text=program.text,
         kind=program.kind,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from fathom.core.cache import LoadingCache
@@ -66,6 +66,11 @@ DATABASE_TTL_S = 30.0
 READING_S = 600.0
 
 
+def find_today() -> date:
+    """Return the current day (UTC)."""
+    return datetime.now(UTC).date()
+
+
 @dataclass(frozen=True)
 class Reading:
     """Cached reading of a text; one that is not final was made before the encoder was there."""
@@ -105,8 +110,15 @@ def measure_reading(reading: Reading) -> int:
 class Engine:
     """The query engine of the service; ready after ``start``."""
 
-    def __init__(self, config: Config, associate: Associate | None = None, resort: SqlFallback | None = None) -> None:
-        self._config, self._associate, self._resort = config, associate, resort
+    def __init__(
+        self,
+        config: Config,
+        associate: Associate | None = None,
+        resort: SqlFallback | None = None,
+        today: Callable[[], date] = find_today,
+    ) -> None:
+        """Take the settings, the sources of last resort, and the clock from whose day relative periods count."""
+        self._config, self._associate, self._resort, self._today = config, associate, resort, today
         # One for names and for callers' texts: the weights take 400 MB.
         self.encoders = Encoders(config.models_dir, config.threads)
         self._parts: Parts | None = None
@@ -286,7 +298,7 @@ class Engine:
     def find_latest_day(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
         """Return the earliest last day with data of the requested series, or of the entities' series.
 
-        It anchors relative periods. Without any such series, return the current date.
+        Words for the newest value count from it. Without any such series, return the current date.
         """
         days = []
         for ident in indicators:
@@ -300,7 +312,7 @@ class Engine:
         if not days:
             for stored in (one for found in self.warehouse.stored.values() for one in found):
                 days += [stored.members[e].last for e in entities if e in stored.members]
-        return min(days, default=date.today())
+        return min(days, default=self._today())
 
     def is_us_company(self, ident: str) -> bool:
         """Return whether an entity is a company on a US exchange."""
@@ -310,15 +322,17 @@ class Engine:
     async def ask(self, question: str, as_of: date | None) -> Result:
         """Answer a question of 1 to 2,000 characters; raises ``InvalidField`` for any other length.
 
-        ``as_of`` limits the data to what was published by that day.
+        ``as_of`` limits the data to what was published by that day; relative periods count from it, else from today.
         """
         question = check_question(question).strip()
         # Eight rollouts of one prompt ask the same: equal calls in flight share one computation.
-        return await self.results.get((question, as_of), lambda: self._ask(question, as_of))
+        # In the key, for "last year" may be another one tomorrow.
+        today = as_of or self._today()
+        return await self.results.get((question, as_of, today), lambda: self._ask(question, as_of, today))
 
     async def read(self, question: str, as_of: date | None) -> Understanding:
         """Read a question of 1 to 2,000 characters without running its query; raises ``InvalidField``."""
-        return await self._read(check_question(question), as_of)
+        return await self._read(check_question(question), as_of or self._today())
 
     async def read_program(
         self, texts: Sequence[str], as_of: date | None, own: tuple[OwnSeries, ...] = (), program: str = ""
@@ -330,23 +344,24 @@ class Engine:
         None without an encoder, until the reader is loaded, and where no program was found. Raises ``InvalidField``.
         """
         asked, given = tuple(map(check_question, texts)), read_program(program) if program else ()
+        today = as_of or self._today()
         translation = await self._translations.get(
-            (asked, as_of, own, program),
-            lambda: self._translate(asked, as_of, own, given),
+            (asked, today, own, program),
+            lambda: self._translate(asked, today, own, given),
             lambda translation: math.inf if translation.is_final else 0.0,
         )
         return translation.program
 
     async def _translate(
-        self, texts: Sequence[str], as_of: date | None, own: Sequence[OwnSeries], given: Sequence[Call]
+        self, texts: Sequence[str], today: date, own: Sequence[OwnSeries], given: Sequence[Call]
     ) -> Translation:
         loader = self._share_loader()
         reader = await loader.get(self._config.embedding_wait_seconds)
         if reader is None:
             return Translation(None, loader.is_done)
         if given:
-            return Translation(await asyncio.to_thread(reader.follow, given, texts, as_of, own), True)
-        return Translation(await asyncio.to_thread(reader.read, texts, as_of, own), True)
+            return Translation(await asyncio.to_thread(reader.follow, given, texts, today, own), True)
+        return Translation(await asyncio.to_thread(reader.read, texts, today, own), True)
 
     def _share_loader(self) -> ProgramLoader:
         """Return the loader of the reader of programs."""
@@ -356,27 +371,27 @@ class Engine:
             )
         return self._programs
 
-    async def _read(self, question: str, as_of: date | None) -> Understanding:
+    async def _read(self, question: str, today: date) -> Understanding:
         """Read a question once for all who ask it; nobody may change what is returned."""
         reading = await self._readings.get(
-            (question, as_of),
-            lambda: self._read_once(question, as_of),
+            (question, today),
+            lambda: self._read_once(question, today),
             lambda reading: math.inf if reading.is_final else 0.0,
         )
         return reading.seen
 
-    async def _read_once(self, question: str, as_of: date | None) -> Reading:
+    async def _read_once(self, question: str, today: date) -> Reading:
         """Read a question; where few words were not understood, read it again by meaning once the encoder is there."""
-        seen = await asyncio.to_thread(self.reader.read, question, as_of)
+        seen = await asyncio.to_thread(self.reader.read, question, today)
         if not seen.has_rereadable_words or self._config.embedding == "off":
             return Reading(seen, True)
         meanings = await self._find_meanings()
         if meanings is None:
             return Reading(seen, False)
-        return Reading(await asyncio.to_thread(self.reader.read, question, as_of, meanings), True)
+        return Reading(await asyncio.to_thread(self.reader.read, question, today, meanings), True)
 
-    async def _ask(self, question: str, as_of: date | None) -> Result:
-        seen = await self._read(question, as_of)
+    async def _ask(self, question: str, as_of: date | None, today: date) -> Result:
+        seen = await self._read(question, today)
         missing = list(seen.missing)
         if (
             not seen.query.entities
@@ -392,6 +407,7 @@ class Engine:
         unknown = any(item.reason == "UNKNOWN_ENTITY" for item in missing)
         # An unknown name is reported already; do not also ask for a name.
         more = [item for item in result.missing if not (unknown and NAMELESS in item.detail)]
+        more = [name_relative(item, seen.relative_words) for item in more]
         result = replace(result, missing=tuple(dict.fromkeys((*missing, *more))), matches=tuple(seen.matches))
         if self._resort is None or result.sheets or unknown or as_of is not None:
             # Model-written SQL can neither respect as_of nor answer for unknown names.
@@ -559,6 +575,14 @@ def check_question(question: str) -> str:
     if not 1 <= len(question.strip()) <= MAX_QUESTION_CHARS:
         raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
     return question
+
+
+def name_relative(item: Missing, relative_words: Sequence[tuple[str, str]]) -> Missing:
+    """Return a missing item that says which days the relative words of the question mean, where the data end early."""
+    if not item.nearest or item.reason != "NO_DATA_IN_PERIOD":
+        return item
+    said = "".join(f"; {words.strip()!r} is {days}" for words, days in relative_words)
+    return replace(item, detail=f"{item.detail}{said}")
 
 
 def measure_bytes(result: Result) -> int:

@@ -27,10 +27,10 @@ class NameFinder:
     def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver) -> None:
         self._layer, self._matcher, self._resolver = layer, matcher, resolver
 
-    def find(self, draft: Draft, as_of: date | None) -> None:
+    def find(self, draft: Draft, today: date | None) -> None:
         """Add the names to the mentions of a draft, and report ambiguous ones.
 
-        ``as_of`` anchors relative periods, today by default.
+        ``today`` anchors relative periods, the current day by default.
         """
         rest = self._find_unit(draft)
         # "Chained 2012 dollars" are the unit of a series, no currency and no year.
@@ -55,7 +55,7 @@ class NameFinder:
             # name.
             hidden = [
                 *find_spans(["inflation_word"] if named else [], rest),
-                *periods.read(rest, as_of or date.today()).spans,
+                *periods.read(rest, today or date.today()).spans,
             ]
             entities = self._accept(self._resolver.approximate(blank(rest, hidden)), draft)
         draft.mentions += entities

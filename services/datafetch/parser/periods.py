@@ -77,13 +77,14 @@ class Reading:
         return found + [Mention(MentionKind.PERIOD, *span, show(self.whole)) for span in rest]
 
 
-def read(text: str, today: date) -> Reading:
+def read(text: str, today: date, newest: date | None = None) -> Reading:
     """Parse all periods of a text: "first half of 2019" → 2019-01-01..2019-06-30.
 
-    ``today`` anchors relative periods; pass the last day with data, not the current date.
+    ``today`` anchors relative periods; those of words for the newest value count from ``newest``, the last day with
+    data.
     """
     shown = plain(text)
-    found = grammar.read_periods(shown, today)
+    found = grammar.read_periods(shown, today, newest)
     refused = {
         words: UNREAD[one.kind].format(words)
         for one in found.periods

@@ -43,6 +43,7 @@ from fathom.services.datafetch.parser.operators import find_conditions, find_gro
 from fathom.services.datafetch.parser.rewording import Meanings, Speller, mark, reword
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
+from fathom.services.datafetch.query.periods import label
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 # Each unread word costs a pass of the encoder, and a text with more of them is no question: the names in a cell's code
@@ -60,7 +61,8 @@ SPOKEN = ("against", "latest", "combinations.spread", "rivals.return", "statisti
 class Understanding:
     """The result of parsing a question: query, matches, missing items and what each word means.
 
-    ``reworded`` are the matches of words that were read as others.
+    ``reworded`` are the matches of words that were read as others, ``relative_words`` those of the periods that count
+    from today, with their days.
     """
 
     query: Query = field(default_factory=Query)
@@ -68,6 +70,7 @@ class Understanding:
     matches: list[Match] = field(default_factory=list)
     mentions: list[Mention] = field(default_factory=list)
     reworded: list[Match] = field(default_factory=list)
+    relative_words: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def unread(self) -> list[Span]:
@@ -106,32 +109,33 @@ class Reader:
         codes = "|".join(["eur", *(spec.id.lower() for spec in layer.entities.values() if spec.kind == "currency")])
         self._pair = re.compile(rf"(?<![\w/])({codes})[ /-]?({codes})(?![\w/])", re.I | re.A)
 
-    def read(self, question: str, as_of: date | None, meanings: Meanings | None = None) -> Understanding:
+    def read(self, question: str, today: date | None, meanings: Meanings | None = None) -> Understanding:
         """Parse a question of 1 to 2,000 characters into a typed query with its matches and missing items.
 
-        ``as_of`` anchors relative periods ("last year"); without it the last day with data for the parsed entities and
-        indicators does. A question with an exclusion or a negated comparison yields an empty query and one missing item
-        per phrase. Words that nothing took are read again as what they misspell and, with ``meanings`` and for at most
-        ``MOST_UNREAD`` of them, as what they mean; ``matches`` says so.
+        ``today`` anchors relative periods ("last year"); without it, and for the newest value ("the latest month"), the
+        last day with data for the parsed entities and indicators does. A question with an exclusion or a negated
+        comparison yields an empty query and one missing item per phrase. Words that nothing took are read again as what
+        they misspell and, with ``meanings`` and for at most ``MOST_UNREAD`` of them, as what they mean; ``matches``
+        says so.
         """
         text = self._normalise(question)
-        seen = self._read(text, as_of)
-        text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
+        seen = self._read(text, today)
+        text, seen = self._read_reworded(text, seen, today, list(self._speller.find(text, seen.unread)))
         if meanings is not None and seen.has_rereadable_words:
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
             changes = meanings.find(text, strange, seen.find_phrases(text))
-            text, seen = self._read_reworded(text, seen, as_of, changes)
+            text, seen = self._read_reworded(text, seen, today, changes)
         if meanings is not None:
             name_whole_words(seen, text, meanings.cut(text))
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
 
     def _read_reworded(
-        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Mention]
+        self, text: str, seen: Understanding, today: date | None, changes: Sequence[Mention]
     ) -> tuple[str, Understanding]:
         """Return the reworded text and its reading if that is better, else what was given."""
         words = self._normalise(reword(text, changes)) if changes else text
-        again = self._read(words, as_of) if changes else seen
+        again = self._read(words, today) if changes else seen
         said = [item for item in changes if item.value.strip()]
         if not self._is_better(again, seen, said):
             return text, seen
@@ -163,7 +167,7 @@ class Reader:
         refused = [one.subject for one in again.missing if one.reason == NOT_UNDERSTOOD]
         return not any(item.value in subject for item in said for subject in refused)
 
-    def _read(self, text: str, as_of: date | None) -> Understanding:
+    def _read(self, text: str, today: date | None) -> Understanding:
         """Parse a normalised question; positions are those of the text."""
         # Conditions first: their numbers and words of periods must not become periods of the query.
         mentions = find_conditions(text)
@@ -172,13 +176,16 @@ class Reader:
         # Before names and periods: "worst month" holds the word of one.
         mentions += find_grouping(asked)
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
-        self._names.find(draft, as_of)
-        rest = self._find_periods(draft, as_of)
+        self._names.find(draft, today)
+        rest = self._find_periods(draft, today)
         Leftovers(draft, self._matcher, rest).read()
         named = [item for item in select(draft.mentions, MentionKind.ENTITY, MentionKind.INDICATOR) if item.end]
         matches = [Match(text[slice(*m.span)], m.value, m.confidence, m.how, m.others[:5]) for m in named]
         self._complete(draft)
         seen = Understanding(build_query(draft), draft.missing, matches)
+        # An open end has no day that a reader could be told.
+        days = [one for one in draft.reading.periods if one.relative and one.start and one.end]
+        seen.relative_words = [(text[slice(*one.span)], label(one)) for one in days]
         found = find_words(blank(text, refused), draft.mentions)
         # A move needs two points in time, and "compared with the end of 2020" names one.
         lone = [period.span for period in draft.reading.periods if period.edge and len(draft.reading.periods) == 1]
@@ -232,13 +239,13 @@ class Reader:
             if not any(first < start < last or (first <= start and end <= last) for first, last in within)
         ]
 
-    def _find_periods(self, draft: Draft, as_of: date | None) -> str:
-        """Add the periods, relative to ``as_of`` or the last day with data; return the words that are left.
+    def _find_periods(self, draft: Draft, today: date | None) -> str:
+        """Add the periods, relative to ``today`` or the last day with data; return the words that are left.
 
         Impossible dates such as "31 February" are reported as missing items.
         """
-        # The last day with data, not the clock: bundled series end years ago, and "last year" would be empty.
-        anchor = as_of or self._latest(draft.entities, [item.value for item in draft.indicators])
+        last = self._latest(draft.entities, [item.value for item in draft.indicators])
+        newest = min(today or last, last)
         rest = blank(draft.text, [item.span for item in draft.mentions])
         transform, words = periods.find_transform(rest)
         if not transform and (words := self._find_annual_rates(draft, rest)):
@@ -248,7 +255,7 @@ class Reader:
         # "12-month change" and "50-day moving average" describe measures, not periods.
         hidden = [*(words if transform in STEP_MONTHS else ()), *find_spans(["against"], rest)]
         hidden += find_spans(["window"], draft.text)
-        draft.reading = periods.read(blank(rest, hidden), anchor)
+        draft.reading = periods.read(blank(rest, hidden), today or last, newest)
         draft.mentions += draft.reading.list_mentions()
         impossible = draft.reading.impossible.items()
         draft.missing += [Missing(text, "NO_DATA_IN_PERIOD", said, period=text) for text, said in impossible]

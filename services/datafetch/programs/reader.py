@@ -59,6 +59,8 @@ class ProgramReading:
     missing: tuple[Gap, ...]
     words: tuple[str, ...]
     assumptions: tuple[Assumption, ...] = ()
+    last: date | None = None
+    """The last day of the data, where a period that counts from today goes beyond it."""
 
 
 class ProgramReader:
@@ -124,6 +126,7 @@ class ProgramReader:
             resolved.missing,
             resolved.words,
             resolved.assumptions,
+            resolved.last,
         )
 
     def resolve(

@@ -26,6 +26,7 @@ from fathom.domain.programs.language import (
 from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.programs.numbers import read_number
+from fathom.services.datafetch.query.periods import LATE_DAYS, label
 
 CALCULATION = "calculation"
 # The price index of ``real``, and its name in the steps.
@@ -97,6 +98,8 @@ class Resolved:
     missing: tuple[Gap, ...]
     words: tuple[str, ...]
     assumptions: tuple[Assumption, ...] = ()
+    last: date | None = None
+    """The last day of the data, where a period that counts from today goes beyond it."""
 
 
 Edges = tuple[date | None, date | None]
@@ -105,18 +108,20 @@ Edges = tuple[date | None, date | None]
 def resolve(program: Sequence[Call], catalogue: Catalogue, today: date | None) -> Resolved:
     """Return the steps of a program; ``today`` anchors relative periods, without it the last day of its data.
 
+    Words for the newest value count from the last day. A period that counts from today and has no data is missing.
     Raises ``InvalidField("program")`` for a program that the automaton would not allow.
     """
     words = tuple(dict.fromkeys(one.text for step in program for one in walk(step) if isinstance(one, Quote)))
     counted = [step for step in program if step.name not in SPECIAL]
     if not counted:
         return Resolved(program[0].name, (), (), (), words)
-    anchor = today or catalogue.find_last_day(list_series(program, catalogue)) or date.today()
-    resolver = Resolver(catalogue, anchor, number_steps(program))
+    last = catalogue.find_last_day(list_series(program, catalogue))
+    resolver = Resolver(catalogue, today or last or date.today(), last, number_steps(program))
     steps = tuple(resolver.write(step) for step in counted)
     missing = tuple(dict.fromkeys(resolver.missing))
     assumed = tuple(dict.fromkeys(resolver.assumed))
-    return Resolved(CALCULATION, () if missing else steps, tuple(resolver.series), missing, words, assumed)
+    end = last if resolver.is_beyond else None
+    return Resolved(CALCULATION, () if missing else steps, tuple(resolver.series), missing, words, assumed, end)
 
 
 def list_series(program: Sequence[Call], catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -144,12 +149,15 @@ def number_steps(program: Sequence[Call]) -> dict[int, int]:
 class Resolver:
     """Writes the steps of one program."""
 
-    def __init__(self, catalogue: Catalogue, anchor: date, numbers: dict[int, int]) -> None:
-        self._catalogue, self._anchor, self._numbers = catalogue, anchor, numbers
+    def __init__(self, catalogue: Catalogue, today: date, last: date | None, numbers: dict[int, int]) -> None:
+        """Take the series, the day from which periods count, the last day of the data and the numbers of the steps."""
+        self._catalogue, self._today, self._numbers = catalogue, today, numbers
+        self._last = min(last or today, today)
         self._names: dict[tuple[str, str], str] = {}
         self.series: list[NamedSeries] = []
         self.missing: list[Gap] = []
         self.assumed: list[Assumption] = []
+        self.is_beyond = False
 
     def write(self, node: Node, kind: str = "X") -> str:
         """Return the expression of a node that is an argument of a kind."""
@@ -256,16 +264,23 @@ class Resolver:
 
     def _read_period(self, text: str, is_noted: bool = False) -> Edges | None:
         """Return the first and the last day of words; None for words that are no period, which are noted."""
-        found = periods.read(text, self._anchor)
+        found = periods.read(text, self._today, self._last)
         detail = "; ".join(found.impossible.values()) if found.impossible else f"{text!r} is no period"
         unread = [at for at, char in enumerate(text) if char.isdigit() and not any(a <= at < b for a, b in found.spans)]
         if unread and not found.impossible:
             detail = f"of {text!r} only a part is read as a period"
         elif found.periods and not found.impossible:
             whole = found.whole
-            if not (whole.start and whole.end and whole.start > whole.end):
+            is_counted = any(one.relative for one in found.periods)
+            if whole.start and whole.end and whole.start > whole.end:
+                detail = f"{text!r} ends before it begins"
+            # What was said by its dates is computed as far as there are data, and the result says from when to when.
+            elif is_counted and whole.start and whole.start > self._last:
+                detail = f"the data end on {self._last}, and {text!r} is {label(whole)}"
+            else:
+                late = (whole.end - self._last).days if is_counted and whole.end else 0
+                self.is_beyond = self.is_beyond or late > LATE_DAYS
                 return whole.start, whole.end
-            detail = f"{text!r} ends before it begins"
         if is_noted:
             self.missing.append(Gap(text, GapReason.PERIOD, detail))
         return None

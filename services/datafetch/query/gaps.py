@@ -7,13 +7,10 @@ from datetime import date
 from typing import Any
 
 from fathom.services.datafetch.query.model import Frequency, Missing, Query
+from fathom.services.datafetch.query.periods import LATE_DAYS
 from fathom.services.datafetch.query.planner import Measure, Part
 from fathom.services.datafetch.query.result import list_column_names
 from fathom.services.datafetch.warehouse.database import REGULAR
-
-# A daily series that ends on the last trading day of a period ends a weekend or a holiday before it; that is no gap.
-# Days from the bound of a period from which the late begin or the early end of a series is reported.
-LATE_DAYS = 7
 
 
 def format_period(day: date, frequency: Frequency) -> str:
@@ -80,7 +77,8 @@ def explain_gaps(
         if not future and days and first <= (query.end or last) and (query.start or first) <= last:
             detail = f"{list_empty_inputs(table, ident, measure) or 'the source'} holds no {what} here"
         shown = ", ".join(format_period(day, part.frequency) for day in days[:6]) if days else period
-        return [Missing(ident, reason, detail, spec.id, shown if query.start or query.end else "")]
+        nearest = find_nearest(query, first, last) if reason == "NO_DATA_IN_PERIOD" else ()
+        return [Missing(ident, reason, detail, spec.id, shown if query.start or query.end else "", nearest)]
     if part.frequency in REGULAR and part.regular and (query.start or query.end):
         why = list_empty_inputs(table, ident, measure)
         found = []
@@ -95,16 +93,31 @@ def explain_gaps(
                 if after
                 else f"is empty here: {why or 'the source'} holds no value"
             )
-            found.append(Missing(ident, reason, detail, spec.id, shown))
-        return found
+            nearest = (last.isoformat(),) if after and reason == "NO_DATA_IN_PERIOD" else ()
+            found.append(Missing(ident, reason, detail, spec.id, shown, nearest))
+        # The newest n values reach back as far as it takes, so only fewer than n are a gap.
+        is_short = 0 < len(days) - len(empty) < query.tail and not any(day > last for day in empty)
+        return found + (report_end(ident, name, measure, last, query, as_of) if is_short else [])
     found = []
     if query.start and (first - query.start).days > LATE_DAYS:
         detail = f"{spec.name} of {name} begins on {first}"
-        found.append(Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{query.start}..{first}"))
-    if query.end and (query.end - last).days > LATE_DAYS and (as_of is None or last < as_of):
-        detail = f"{spec.name} of {name} ends on {last}"
-        found.append(Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{last}..{query.end}"))
-    return found
+        found.append(Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{query.start}..{first}", (str(first),)))
+    return found + report_end(ident, name, measure, last, query, as_of)
+
+
+def report_end(ident: str, name: str, measure: Measure, last: date, query: Query, as_of: date | None) -> list[Missing]:
+    """Return a missing item for a series that ends well before the end of the query."""
+    if not query.end or (query.end - last).days <= LATE_DAYS or (as_of is not None and last >= as_of):
+        return []
+    detail = f"{measure.spec.name} of {name} ends on {last}"
+    return [Missing(ident, "NO_DATA_IN_PERIOD", detail, measure.spec.id, f"{last}..{query.end}", (str(last),))]
+
+
+def find_nearest(query: Query, first: date, last: date) -> tuple[str, ...]:
+    """Return the end of a series that is nearest to the query's period; () where the period is within the series."""
+    if query.start and query.start > last:
+        return (last.isoformat(),)
+    return (first.isoformat(),) if query.end and query.end < first else ()
 
 
 def group_runs(days: Sequence[date], empty: set[date]) -> list[list[date]]:

@@ -8,6 +8,9 @@ from datetime import date
 from fathom.domain.periods.period import find_month_end, shift_months
 from fathom.services.datafetch.catalog.schema import CalendarSpec, Frequency
 
+# A daily series that ends on the last trading day of a period ends a weekend or a holiday before it; that is no gap.
+# Days from the bound of a period from which the late begin or the early end of a series is reported.
+LATE_DAYS = 7
 MONTHS_OF = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
 
 

@@ -141,6 +141,12 @@ class Walk:
         gaps = [(NO_SERIES.get(one["reason"], "no_value"), one["words"], one["detail"]) for one in program.missing]
         return [say(name, self.conversation.is_zh, words, detail.rstrip(".")) for name, words, detail in gaps]
 
+    @cached_property
+    def _limits(self) -> list[str]:
+        """Return which series have no data in the period that is asked for, where nothing else was found."""
+        is_empty = self._calculation is None and not self._sheets and not self._quotes
+        return self._reading.say_limits(self.conversation.is_zh) if is_empty else []
+
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
         if self._calculation is not None:
@@ -151,13 +157,14 @@ class Walk:
             return self._gaps or list(self._reading.not_understood)
         if self._sheets:
             return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
-        return [] if self._quotes else [self.conversation.question]
+        return [] if self._quotes else self._limits or [self.conversation.question]
 
     def _compose(self) -> str:
         """Return the answer from what was found, without what only led to it."""
         one, is_zh = self._calculation, self.conversation.is_zh
-        if self._gaps and not self._is_quoted:
-            return f"{join(self._gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
+        gaps = self._gaps or self._limits
+        if gaps and not self._is_quoted:
+            return f"{join(gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
         sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
         computed = one.write_paragraphs() if one is not None else []
         return compose(self.conversation, sheets, self._quotes, computed, is_converted=self._is_converted)

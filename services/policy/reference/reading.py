@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -40,6 +40,8 @@ class Reading:
     """Of "rise" and "fall" what the question presumes."""
     not_understood: tuple[str, ...] = ()
     """The words that the data tool has not understood."""
+    limits: tuple[tuple[str, str, str], ...] = ()
+    """Series whose data end before the period that is asked for, or begin behind it: name, period and nearest day."""
 
     @classmethod
     def from_step(cls, step: Step) -> Reading:
@@ -47,9 +49,14 @@ class Reading:
         mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in step.head.get("words", ()))
         premises = frozenset(str(premise) for _, _, premise in step.head.get("asked", ()) if premise)
         missing = [item for item in step.head.get("missing") or () if item.get("reason") == "NOT_UNDERSTOOD"]
+        limits = tuple(dict.fromkeys(list_limits(step.head.get("missing") or ())))
         unknown = [text for kind, text, _ in mentions if kind == "unknown"]
         left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
-        return cls(mentions, premises, tuple(left))
+        return cls(mentions, premises, tuple(left), limits)
+
+    def say_limits(self, is_zh: bool) -> list[str]:
+        """Return a sentence for each series that has no data in the period that is asked for."""
+        return [say("ended", is_zh, *one) for one in self.limits]
 
     def texts(self, *kinds: str) -> list[str]:
         """Return the distinct words of some kinds of mentions, in order."""
@@ -79,6 +86,14 @@ class Written:
         """Return how sure the data tool is of the program that it has read itself."""
         limits = load_table("phrases")
         return cls("", program.confidence >= limits["confidence"], program.confidence >= limits["certain"])
+
+
+def list_limits(missing: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, period and nearest day of the missing items whose period lies before or behind the data."""
+    for item in missing:
+        if item.get("reason") == "NO_DATA_IN_PERIOD" and item.get("nearest") and item.get("period"):
+            name = " ".join(filter(None, (str(item.get("subject", "")), str(item.get("aspect", "")))))
+            yield name, str(item["period"]), str(item["nearest"][0])
 
 
 def is_reason(question: str) -> bool:

@@ -21,6 +21,20 @@ def read(text: str) -> list[tuple[str, str, str]]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("the latest month", "2022-08-31"),
+        ("the past month", "2022-09-30"),
+        ("TTM", "2022-08-31"),
+        ("过去一年", "2022-09-30"),
+    ],
+)
+def test_words_for_the_newest_value_count_from_it_and_all_others_from_today(text: str, end: str) -> None:
+    (period,) = read_periods(text, TODAY, date(2022, 8, 31)).periods
+    assert str(period.end) == end
+
+
 def read_one(text: str) -> Period:
     (period,) = read_periods(text, TODAY).periods
     return period

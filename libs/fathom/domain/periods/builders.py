@@ -241,7 +241,7 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "past": relative.build_past,
     "span": relative.build_span,
     "to_date": relative.build_to_date,
-    "trailing": lambda match: relative.trail(match, match.values["x"], Unit.MONTH),
+    "trailing": relative.build_trailing,
     "current": relative.build_current,
     "unclear": lambda match: Period(kind=Kind.UNCLEAR),
     "offset": lambda match: Period(kind=Kind.UNCLEAR),

@@ -8,8 +8,8 @@ from datetime import date
 
 from fathom.domain.periods.lexer import Item, split_items
 from fathom.domain.periods.match import is_open, take_period
-from fathom.domain.periods.patterns import reduce_items
-from fathom.domain.periods.period import DAY, MONTHS_OF, Date, Kind, Period, Unit, shift_months
+from fathom.domain.periods.patterns import Anchors, reduce_items
+from fathom.domain.periods.period import DAY, MONTHS_OF, Date, Kind, Period, Unit, count_months, shift_months
 
 # Two periods with no more than this between them are said of one thing: "in 2019 from 2020 to 2021".
 LEADS = frozenset({"at", "of", "to", "from", "since", "before", "after", "and", "comma", "between", "against"})
@@ -25,13 +25,14 @@ class Reading:
     spans: tuple[tuple[int, int], ...] = ()
 
 
-def read_periods(text: str, today: date) -> Reading:
+def read_periods(text: str, today: date, newest: date | None = None) -> Reading:
     """Return all expressions of periods in a text; ``today`` anchors the relative ones.
 
-    What names no day, such as "ten years later", is returned without dates, and what is no expression is left unread.
+    ``newest`` is the day of the newest value, today by default: "the latest month" and "TTM" count from it. What names
+    no day, such as "ten years later", is returned without dates, and what is no expression is left unread.
     """
     year = _find_year(text)
-    items = reduce_items(split_items(text), today, year.number if year.is_whole else 0)
+    items = reduce_items(split_items(text), Anchors(today, newest or today), year.number if year.is_whole else 0)
     periods: list[Period] = []
     borrowed: list[Period] = []
     spans = []
@@ -106,7 +107,8 @@ def _drop_repeated(periods: Sequence[Period], borrowed: Sequence[Period]) -> lis
 def find_dates(text: str) -> list[tuple[int, int, Date | Period]]:
     """Return the years, quarters, months and days of a text with their positions, those without a year too."""
     # Only the first level is applied, and nothing relative is asked of it but the century.
-    found = reduce_items(split_items(text), date(2001, 1, 1), 0, levels=1)
+    century = date(2001, 1, 1)
+    found = reduce_items(split_items(text), Anchors(century, century), 0, levels=1)
     dates = ((item, item.roles.get("date", item.roles.get("part"))) for item in found)
     return [(item.start, item.end, value) for item, value in dates if isinstance(value, Date | Period)]
 
@@ -142,15 +144,19 @@ def _yield_to_named(periods: Sequence[Period]) -> tuple[Period, ...]:
 
 def _anchor(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """Move a length up to today to the end of the only other period: "the trailing twelve months to August 2022"."""
-    lengths = {(one.start, one.end): one for one in periods if one.trailing and (one.unit or Unit.YEAR) in MONTHS_OF}
+    # "TTM" beside "the past twelve months" is the same length, though it counts from the newest value.
+    lengths = {
+        count_months(one.end) - count_months(one.start): one
+        for one in periods
+        if one.trailing and (one.unit or Unit.YEAR) in MONTHS_OF and one.start and one.end
+    }
     named = [one.end for one in periods if not one.relative and one.end]
-    dated = {(one.start, one.end) for one in periods if one.start or one.end}
-    if len(lengths) != 1 or len(named) != 1 or len(dated) != 2:
+    others = {(one.start, one.end) for one in periods if (one.start or one.end) and not one.trailing}
+    if len(lengths) != 1 or len(named) != 1 or len(others) != 1:
         return periods
-    (length,), end = lengths.values(), named[0]
-    if length.start is None or length.end is None:
+    ((months, length),), end = lengths.items(), named[0]
+    if length.start is None:
         return periods
-    months = (length.end.year - length.start.year) * 12 + length.end.month - length.start.month
     to_date = (length.start.month, length.start.day) == (1, 1)
     # A length begins on the day after the same day of the earlier month, so that it holds whole months.
     start = date(end.year, 1, 1) if to_date else shift_months(end, months) + DAY

@@ -15,11 +15,15 @@ IMPOSSIBLE, REVERSED = Period(kind=Kind.IMPOSSIBLE), Period(kind=Kind.REVERSED)
 
 @dataclass(frozen=True)
 class Match:
-    """The values and items that a pattern matched, the day that "today" means, and the only year of the text or 0."""
+    """The values and items that a pattern matched, the day that "today" means, and the only year of the text or 0.
+
+    ``newest`` is the day of the newest value, from which "the latest month" counts.
+    """
 
     values: Mapping[str, Any]
     items: Sequence[Item]
     today: date
+    newest: date
     year: int
 
     def number(self, name: str) -> int:

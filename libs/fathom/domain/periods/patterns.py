@@ -22,6 +22,14 @@ FIRST_CODE = 0xE000
 
 
 @dataclass(frozen=True)
+class Anchors:
+    """The days from which relative words count: today, and the day of the newest value."""
+
+    today: date
+    newest: date
+
+
+@dataclass(frozen=True)
 class Pattern:
     """A pattern of the grammar with the builder that it belongs to, and the roles that each of its names may have."""
 
@@ -76,24 +84,24 @@ def _compile(builder: str, source: str) -> Pattern:
     return Pattern(builder, re.compile(ROLE.sub(encode, source).replace(" ", "")), names)
 
 
-def reduce_items(items: Sequence[Item], today: date, year: int, levels: int | None = None) -> Sequence[Item]:
+def reduce_items(items: Sequence[Item], anchors: Anchors, year: int, levels: int | None = None) -> Sequence[Item]:
     """Return the items that remain when all levels, or the first of them, are applied.
 
-    ``today`` anchors what is relative, ``year`` is the only year of the text or 0.
+    ``anchors`` are the days that relative words count from, ``year`` is the only year of the text or 0.
     """
     for level in _load_levels()[:levels]:
         encoded = "".join(_number_role_sets()[frozenset(item.roles)] for item in items)
         left: list[Item] = []
         at = 0
         while at < len(items):
-            made, size = _match(level, encoded, at, items, today, year)
+            made, size = _match(level, encoded, at, items, anchors, year)
             left.append(made)
             at += size
         items = left
     return items
 
 
-def _match(level: Level, encoded: str, at: int, items: Sequence[Item], today: date, year: int) -> tuple[Item, int]:
+def _match(level: Level, encoded: str, at: int, items: Sequence[Item], anchors: Anchors, year: int) -> tuple[Item, int]:
     """Return what the longest pattern at an item makes of it, with the number of items; the item itself without one."""
     if not level.any_of.match(encoded, at):
         return items[at], 1
@@ -107,7 +115,7 @@ def _match(level: Level, encoded: str, at: int, items: Sequence[Item], today: da
             if (place := match.start(name)) >= 0
         }
         part = items[at : match.end()]
-        roles = build(pattern.builder, Match(values, part, today, year))
+        roles = build(pattern.builder, Match(values, part, anchors.today, anchors.newest, year))
         if roles is not None:
             return Item(part[0].start, part[-1].end, roles), len(part)
     return items[at], 1

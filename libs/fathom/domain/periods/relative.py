@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 from fathom.domain.periods.match import Match, is_open
 from fathom.domain.periods.period import (
@@ -22,7 +23,9 @@ from fathom.domain.periods.period import (
 def build_past(match: Match) -> Period:
     unit, count = match.unit(), float(match.values.get("n", 1))
     # Twice the days plus a fortnight hold enough trading days, whatever the holidays.
-    made = trail(match, 2 * count + 14, Unit.DAY) if unit is Unit.SESSION else trail(match, count, unit)
+    # Statistics come weeks late, and "the latest month" means the last one that has come.
+    end = match.newest if any("newest" in item.roles for item in match.items) else match.today
+    made = trail(end, 2 * count + 14, Unit.DAY) if unit is Unit.SESSION else trail(end, count, unit)
     return replace(made, unit=unit, count=count)
 
 
@@ -31,17 +34,22 @@ def build_span(match: Match) -> Period | None:
     return (
         None
         if match.unit() is Unit.SESSION or match.number("n") > 99
-        else trail(match, match.values["n"], match.unit())
+        else trail(match.today, match.values["n"], match.unit())
     )
 
 
-def trail(match: Match, length: float | str, unit: Unit) -> Period:
-    """Return a length of time up to today."""
+def build_trailing(match: Match) -> Period:
+    """Make the months up to the newest value: a sum of "TTM" has all of its parts."""
+    return trail(match.newest, match.values["x"], Unit.MONTH)
+
+
+def trail(end: date, length: float | str, unit: Unit) -> Period:
+    """Return a length of time up to a day."""
     if unit in DAYS_OF:
-        start = match.today - float(length) * DAYS_OF[unit] * DAY
+        start = end - float(length) * DAYS_OF[unit] * DAY
     else:
-        start = shift_months(match.today, int(float(length) * MONTHS_OF[unit]))
-    return Period(start, match.today, relative=True, trailing=True)
+        start = shift_months(end, int(float(length) * MONTHS_OF[unit]))
+    return Period(start, end, relative=True, trailing=True)
 
 
 def build_to_date(match: Match) -> Period:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -28,10 +29,20 @@ def load_phrases() -> Mapping[str, Any]:
     return loaded
 
 
-def describe_steps(steps: Sequence[str], series: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what each step computes, in English and in Chinese; ``series`` are the question's words by name."""
+def describe_steps(steps: Sequence[str], series: Mapping[str, str], last: date | None = None) -> list[tuple[str, str]]:
+    """Return what each step computes, in English and in Chinese; ``series`` are the question's words by name.
+
+    A step whose period goes beyond ``last``, the last day of the data, says so.
+    """
     names = {name: " ".join(words.split())[:MOST_CHARS] or name for name, words in series.items()}
-    return [(describe_step(code, names, is_zh=False), describe_step(code, names, is_zh=True)) for code in steps]
+    texts = [[describe_step(code, names, is_zh) for is_zh in (False, True)] for code in steps]
+    for code, both in zip(steps, texts, strict=True):
+        periods = [read_period(one) for one in ast.walk(ast.parse(code)) if isinstance(one, ast.expr)]
+        if last is not None and any(one is not None and (one[1] or "") > last.isoformat() for one in periods):
+            said = load_phrases()["functions"]["ended"]
+            # The days of the words lie beyond those of the value.
+            both[:] = [str(said[is_zh]).format(text, last) for is_zh, text in enumerate(both)]
+    return [(english, chinese) for english, chinese in texts]
 
 
 def describe_step(code: str, names: Mapping[str, str], is_zh: bool) -> str:

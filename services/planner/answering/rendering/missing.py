@@ -109,7 +109,9 @@ def describe(item: Material, chinese: bool) -> str:
     # That nothing matches is no reason: the source says what it lacks, by the name that a reader knows.
     reason = str(said["detail"] or reason) if said["reason"] == "NO_MATCH" else reason
     nearest = said["nearest"]
-    near = f"（{'相近' if chinese else 'nearest'}：" if chinese else " (nearest: "
+    # Of a period it is the day where the data begin or end.
+    name = ("nearest data", "最近的数据") if said["reason"] == "NO_DATA_IN_PERIOD" else ("nearest", "相近")
+    near = f"（{name[1]}：" if chinese else f" ({name[0]}: "
     more = (
         f"{near}{', '.join(map(str, nearest))}{'）' if chinese else ')'}"
         if isinstance(nearest, list) and nearest

@@ -9,7 +9,7 @@ import pytest
 
 from fathom.core.errors import InvalidField
 from fathom.domain.programs.language import parse
-from fathom.services.datafetch.programs.resolve import Catalogue, Gap, NamedSeries, Resolved, resolve
+from fathom.services.datafetch.programs.resolve import Catalogue, Gap, GapReason, NamedSeries, Resolved, resolve
 
 DAYS = {
     ("SP500", "close_adj"): date(2022, 12, 28),
@@ -65,6 +65,25 @@ def test_a_relative_period_counts_from_the_last_day_that_all_series_have() -> No
     (step,) = resolve_steps(text)
     assert "f.period('2021-01-01', '2021-12-31')" in step
     assert "f.period('2018-01-01', '2018-12-31')" in resolve_text(text, date(2019, 5, 1)).steps[0]
+
+
+def test_a_period_that_counts_from_today_and_lies_behind_the_data_is_missing() -> None:
+    found = resolve_text('mean(within(series("gold", GOLD), "last year"))', date(2026, 11, 29))
+    assert found.steps == ()
+    assert found.missing == (Gap("last year", GapReason.PERIOD, "the data end on 2022-12-28, and 'last year' is 2025"),)
+
+
+def test_a_period_that_goes_beyond_the_data_is_computed_with_their_last_day() -> None:
+    text = 'mean(within(series("gold", GOLD), "the past five years"))'
+    found = resolve_text(text, date(2026, 11, 29))
+    assert found.steps == ("f.mean(f.within(s1, f.period('2021-11-29', '2026-11-29')))",)
+    assert found.last == date(2022, 12, 28)
+    assert resolve_text(text, date(2022, 12, 30)).last is None
+
+
+def test_the_newest_value_counts_from_the_last_day_of_the_data() -> None:
+    (step,) = resolve_text('mean(within(series("gold", GOLD), "the latest month"))', date(2026, 11, 29)).steps
+    assert "f.period('2022-11-28', '2022-12-28')" in step
 
 
 def test_edges_of_periods_stay_calls() -> None:

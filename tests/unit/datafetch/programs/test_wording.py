@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_all_steps_are_named_by_the_words_of_their_series() -> None:
         ("return of the VIX", "the VIX的涨跌幅"),
         ("last value of cpi", "cpi的最新值"),
     ]
+
+
+def test_a_step_whose_period_goes_beyond_the_data_says_where_they_end() -> None:
+    steps = ["f.mean(f.within(s1, f.period('2021-11-29', '2026-11-29')))", "f.last(s1)"]
+    (english, chinese), (plain, _) = describe_steps(steps, {"s1": "gold"}, date(2022, 12, 28))
+    assert english.endswith("2021-11-29 to 2026-11-29 (the data end on 2022-12-28)")
+    assert chinese.endswith("（数据截至2022-12-28）")
+    assert plain == "last value of gold"
 
 
 def test_no_words_compare_with_whole_tables() -> None:

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
-from fathom.api.common.v1.common_pb2 import MISSING_REASON_UNKNOWN_ENTITY, MissingItem
+from fathom.api.common.v1.common_pb2 import (
+    MISSING_REASON_NO_DATA_IN_PERIOD,
+    MISSING_REASON_UNKNOWN_ENTITY,
+    MissingItem,
+)
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Figure
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
@@ -227,6 +231,18 @@ async def test_wrong_cells_of_typed_tables_and_repetitions_are_marked() -> None:
     answer = await final(f"{said} Tencent.\n\n{table}\n\n{said}")
     assert doubts(answer) == [(FindingKind.UNSUPPORTED, "131.99"), (FindingKind.REPEATED, said)]
     assert finding_to_proto(answer.findings[0]).kind == 4
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("How was Apple last year?", "nearest data: 2022-12-28"), ("苹果去年如何？", "最近的数据：2022-12-28")],
+)
+def test_where_the_data_end_is_said_in_the_readers_language(question: str, said: str) -> None:
+    reason = MISSING_REASON_NO_DATA_IN_PERIOD
+    item = MissingItem(subject="AAPL", reason=reason, period="2025", nearest=["2022-12-28"])
+    note = append_missing("", [Material(3, MaterialKind.MISSING, item)], question)
+    assert "AAPL 2025" in note
+    assert said in note
 
 
 async def test_omitted_missing_items_are_named_in_the_readers_language() -> None:

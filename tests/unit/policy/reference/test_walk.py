@@ -206,6 +206,32 @@ async def test_the_same_conversation_gives_the_same_ids(drive: Any, two_companie
     assert first.token_ids == second.token_ids
 
 
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("What was the unemployment rate last year?", "US unrate has no data for 2025; the nearest are of 2022-09-30"),
+        ("去年的失业率是多少？", "US unrate在2025没有数据，最近的数据是2022-09-30"),
+    ],
+)
+async def test_a_period_behind_the_data_is_refused_with_their_last_day(
+    drive: Any, one_rate: Any, question: str, said: str
+) -> None:
+    one_rate.sheets, one_rate.documents = [], {}
+    one_rate.missing = [
+        {
+            "subject": "US",
+            "aspect": "unrate",
+            "period": "2025",
+            "reason": "NO_DATA_IN_PERIOD",
+            "nearest": ["2022-09-30"],
+            "material": 1,
+        }
+    ]
+    talk = await drive(question, one_rate)
+    assert said in talk.calls[-1][1]["answer"]
+    assert talk.calls[-1][1]["reading"] == {"open": [said]}
+
+
 async def test_words_that_were_not_understood_are_stated_as_open(drive: Any, one_rate: Any) -> None:
     one_rate.missing = [{"subject": "median", "reason": "NOT_UNDERSTOOD", "material": 1}]
     one_rate.words += [["unknown", "median", ""]]

@@ -27,7 +27,8 @@ export function suggest(run: Known): Suggestion[] {
 // What was asked for and has no data, where the run itself has named what comes nearest.
 function suggestNearest({ question, items }: Known): Suggestion[] {
   return items.flatMap(({ missing }): Suggestion[] => {
-    const name = missing?.nearest[0];
+    // Of a period that is no name but the day where the data begin or end.
+    const name = missing?.reason === "MISSING_REASON_NO_DATA_IN_PERIOD" ? undefined : missing?.nearest[0];
     // Words that stand there twice may mean two things, and a name that stands there already would be compared with itself.
     if (!missing?.subject || !name || question.split(missing.subject).length !== 2 || question.includes(name)) return [];
     return [{ question: question.replace(missing.subject, () => name), why: "nearest" }];
