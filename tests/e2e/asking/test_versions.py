@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, Route
 
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
@@ -60,6 +62,7 @@ async def test_a_question_is_edited_in_its_place_and_both_versions_are_kept(
         await page.get_by_role("button", name=earlier).press("Enter")
         await expect(page.locator(".asked")).to_have_text(["One?", "Two?", "Three?"])
         await expect(page.locator(".versions")).to_contain_text("1 / 2")
+        await expect(page.locator(".trace.over")).to_have_count(3)
         # What is asked there follows what is shown, and not the newest turn.
         await answer(page, "Four?")
         assert list_questions(house)[-1] == ("Four?", 3)
@@ -83,9 +86,29 @@ async def test_the_conversation_branches_behind_an_earlier_answer(browser: Brows
         await page.get_by_role("button", name="Show what was asked after it").press("Enter")
         await expect(page.locator(".asked")).to_have_text(["One?", "Two?"])
         await page.locator(".turn").first.locator(".branch").click()
+        await expect(page.locator(".asked")).to_have_text(["One?"])
         await answer(page, "Two, otherwise?")
         assert list_questions(house)[-1] == ("Two, otherwise?", 1)
         await expect(page.locator(".versions")).to_contain_text("2 / 2")
+
+
+async def test_a_question_that_is_asked_while_the_turns_are_read_follows_the_branch(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        await answer(page, "One?", "Two?")
+        is_read = asyncio.Event()
+
+        async def read_late(route: Route) -> None:
+            await is_read.wait()
+            await route.continue_()
+
+        await page.route("**/v1/conversations/*order=newest*", read_late)
+        await page.locator(".turn").first.locator(".branch").click()
+        await expect(page.locator(".asked")).to_have_text(["One?"])
+        await ask(page, "Two, otherwise?")
+        is_read.set()
+        await expect(page.locator(".asked")).to_have_text(["One?", "Two, otherwise?"])
+        assert list_questions(house)[-1] == ("Two, otherwise?", 1)
 
 
 async def test_a_reload_in_mid_run_shows_the_version_that_runs(browser: Browser) -> None:

@@ -44,6 +44,8 @@ export class Session extends Store {
   #visit = 0;
   // The turn that the running question follows, where it is not the newest.
   #after: number | null = null;
+  // Whether turns behind what is shown may be unknown: they are read before the next question.
+  #isUnread = false;
 
   constructor(queries: QueryClient, uploads: Uploads, unlisted: Unlisted) {
     super();
@@ -61,16 +63,14 @@ export class Session extends Store {
     this.changed();
   }
 
-  inspect(turn: Turn): void {
-    this.inspected = turn;
-    this.changed();
-  }
+  inspect(turn: Turn): void { this.inspected = turn; this.changed(); }
 
   fresh(): void {
     this.#visit += 1;
     for (const turn of this.turns) turn.leave();
     this.turns = [];
     this.#threads.clear();
+    this.#isUnread = false;
     this.inspected = this.arriving = null;
     this.isOpening = false;
     this.problem = "";
@@ -154,10 +154,7 @@ export class Session extends Store {
     }
   }
 
-  #opened(): void {
-    this.isOpening = false;
-    this.changed();
-  }
+  #opened(): void { this.isOpening = false; this.changed(); }
 
   // Says that the gateway is away, until it answers.
   #wait(thrown: unknown): void {
@@ -216,10 +213,12 @@ export class Session extends Store {
 
   // Goes on from a turn: those behind it are no longer shown, and the next question follows it.
   async branch(turn: Turn): Promise<void> {
-    await this.#learn();
+    // At once, so that a question which is asked meanwhile follows it too.
     this.#cut(this.turns.indexOf(turn) + 1);
     this.#locate(this.conversation, turn.run.id);
+    this.#isUnread = true;
     this.changed();
+    await this.#learn();
   }
 
   #cut(length: number): void {
@@ -231,7 +230,7 @@ export class Session extends Store {
   // The number of the turn that the next question follows; null leaves it to memory, whose newest turn it is.
   async #findParent(instead: Turn | null): Promise<number | null> {
     if (!this.conversation) return null;
-    if (instead) await this.#learn();
+    if (instead || this.#isUnread) await this.#learn();
     // Without memory's word it is the newest turn, as it is but after a branch, whose turns are known.
     else if (this.turns.some((turn) => turn.run.over && !this.#threads.find(turn.run.id))) await this.#learn().catch(() => {});
     if (instead) {
@@ -252,6 +251,7 @@ export class Session extends Store {
     const found = await readNewestTurns(conversation);
     if (conversation !== this.conversation) return;
     this.#threads.take(found);
+    this.#isUnread = false;
     this.changed();
   }
 
