@@ -475,7 +475,7 @@ class Engine:
                     sheets.append(sheet)
         return Result(tuple(sheets), tuple(dict.fromkeys(missing)), query, self.snapshot)
 
-    async def run_typed(self, query: Query, as_of: date | None) -> Result:
+    async def run_with_defaults(self, query: Query, as_of: date | None) -> Result:
         """Run a caller's typed query; entities without an indicator are asked for their default one.
 
         Raises what ``run`` does, and ``InvalidField("typed.indicators")`` when there is no default.

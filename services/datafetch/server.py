@@ -16,7 +16,7 @@ from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.domain.programs.language import EURO
 from fathom.hosting.deps import Deps
 from fathom.services.datafetch.catalog.frameworks.rpc import list_frameworks
-from fathom.services.datafetch.catalog.naming import list_named
+from fathom.services.datafetch.catalog.naming import find_catalog_ids
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.convert import (
     column_from_proto,
@@ -146,7 +146,7 @@ class DatafetchServicer:
         if kind == "question":
             result = await self._engine.ask(request.question, as_of)
         elif kind == "typed":
-            result = await self._engine.run_typed(query_from_proto(request.typed), as_of)
+            result = await self._engine.run_with_defaults(query_from_proto(request.typed), as_of)
         else:
             raise InvalidField("query", "give a question or a typed query")
         result = await self._outside.fill(result, as_of, call.deadline)
@@ -384,7 +384,7 @@ class DatafetchServicer:
         if request.with_names:
             layer, texts = self._engine.layer, list(request.texts)
             # In a thread: 64 texts of the greatest length take tenths of a second.
-            named = await asyncio.to_thread(lambda: [list_named(layer, text) for text in texts])
+            named = await asyncio.to_thread(lambda: [find_catalog_ids(layer, text) for text in texts])
             response.names.extend(pb.TextNames(ids=ids) for ids in named)
         return response
 

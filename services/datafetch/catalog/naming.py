@@ -1,4 +1,4 @@
-"""What a text names: the ids of the catalog, the same for every language and spelling of a name."""
+"""Ids of the catalog for the names in a text, the same for every language and spelling of a name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fathom.services.datafetch.catalog.layer import Layer
 MAX_NAMED_CHARS, MAX_NAMED = 1_000, 32
 
 
-def list_named(layer: Layer, text: str) -> list[str]:
+def find_catalog_ids(layer: Layer, text: str) -> list[str]:
     """Return the ids of the entities and indicators that a text names exactly; of an ambiguous name the likeliest."""
     read = text[:MAX_NAMED_CHARS]
     mentions = [*layer.entity_names.find(read), *layer.indicator_names.find(read)]

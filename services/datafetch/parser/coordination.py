@@ -15,7 +15,7 @@ from fathom.services.datafetch.parser.mention import overlap
 MAX_ROUNDS = 4
 
 
-def complete_coordinated(text: str, mentions: Sequence[Mention], names: Names) -> list[Mention]:
+def complete_lists(text: str, mentions: Sequence[Mention], names: Names) -> list[Mention]:
     """Return the mentions plus those that coordination implies, sorted by position.
 
     A mention that is only the common tail ("能源、食品两项CPI") is replaced by the names that it completes.

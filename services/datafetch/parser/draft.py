@@ -67,7 +67,7 @@ class Draft:
         return {self.layer.entities[ident].kind for ident in self.entities} | ranked
 
     @property
-    def text_unranked(self) -> str:
+    def text_without_ranking(self) -> str:
         """Return the text without its ranking: the superlative of a ranking is no maximum."""
         return blank(self.text, [item.span for item in self.mentions if isinstance(item.meaning, Ranking)])
 

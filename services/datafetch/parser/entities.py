@@ -13,7 +13,7 @@ from fathom.services.datafetch.catalog.completion import Completion
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
-from fathom.services.datafetch.parser.coordination import complete_coordinated
+from fathom.services.datafetch.parser.coordination import complete_lists
 from fathom.services.datafetch.parser.lexicon import CHINESE_RUN, cue, load_known_words
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free
 
@@ -77,7 +77,7 @@ class Resolver:
     def exact(self, text: str) -> list[Mention]:
         """Return entities named exactly, in the order of the text."""
         names = self._layer.entity_names
-        return [make_entity(m.ids, m.start, m.end) for m in complete_coordinated(text, names.find(text), names)]
+        return [make_entity(m.ids, m.start, m.end) for m in complete_lists(text, names.find(text), names)]
 
     def approximate(self, text: str, share: float = 0.0) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.

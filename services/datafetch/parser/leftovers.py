@@ -61,14 +61,14 @@ class Leftovers:
             words = self.draft.text[start:end]
             if is_chinese(words) and self._is_name(start, end, is_alone=len(runs) == 1):
                 self._report_entity(words)
-            elif self._narrow_named(start, end) or is_known or self._match_free(start, end):
+            elif self._report_longer_name(start, end) or is_known or self._match_free(start, end):
                 continue
             elif not any(words in item.subject or item.subject in words for item in self.draft.missing):
                 self._report_indicator(words)
                 # A guess for other words is unsure then.
                 self._drop(item for item in self.draft.indicators if item.how != "exact")
 
-    def _list_named(self) -> list[Mention]:
+    def _list_names(self) -> list[Mention]:
         """Return the indicators that words name; prices stand beside words of all kinds."""
         return [item for item in self.draft.indicators if not self.draft.layer.indicators[item.value].default]
 
@@ -95,7 +95,7 @@ class Leftovers:
     def _narrow(self) -> None:
         """Take the series that unread words make of a named one: "regular" beside "pump price"."""
         names, text = self.draft.layer.name_words, self.draft.text
-        for item in self._list_named():
+        for item in self._list_names():
             if item.how == "words":
                 continue
             given = names.get_words(item.value) | list_roots(text)
@@ -126,7 +126,7 @@ class Leftovers:
         The longest come first.
         """
         runs, chains = find_runs(self.rest), list[list[Span]]()
-        for part in sorted([*runs, *(item.span for item in self._list_named())]):
+        for part in sorted([*runs, *(item.span for item in self._list_names())]):
             if chains and LINKS.fullmatch(self.draft.text[chains[-1][-1][1] : part[0]]):
                 chains[-1].append(part)
             else:
@@ -148,10 +148,10 @@ class Leftovers:
                 (self._report_indicator if figure else self._report_entity)(name)
                 self.rest = blank(self.rest, [(start, start + len(name))])
 
-    def _narrow_named(self, start: int, end: int) -> bool:
+    def _report_longer_name(self, start: int, end: int) -> bool:
         """Report a name that unread words beside it make another one of; return whether there is one."""
         text = self.draft.text
-        for item in self._list_named():
+        for item in self._list_names():
             # Right before the name, or behind it with at most a preposition between them.
             before = end <= item.start and not text[end : item.start].strip()
             behind = end > item.start and LINKS.fullmatch(text[item.end : start])

@@ -105,7 +105,12 @@ def is_counted(text: str) -> bool:
 
 def build_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> Grouping:
     """Return the statistics of a question, whose words that only rank do not count."""
-    specs, nested, whole, text = draft.find_specs(names), draft.grouping, draft.reading.whole, draft.text_unranked
+    specs, nested, whole, text = (
+        draft.find_specs(names),
+        draft.grouping,
+        draft.reading.whole,
+        draft.text_without_ranking,
+    )
     native = draft.find_finest(names)
     # A nested statistic of a growth rate would group changes of changes.
     if nested is not None and specs and not transform:

@@ -12,7 +12,7 @@ from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
 from fathom.services.datafetch.catalog.text import blank, is_chinese
 from fathom.services.datafetch.parser import periods
-from fathom.services.datafetch.parser.coordination import complete_coordinated
+from fathom.services.datafetch.parser.coordination import complete_lists
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.entities import Resolver, find_groups, make_entity
 from fathom.services.datafetch.parser.lexicon import cue, find_spans, says
@@ -154,7 +154,7 @@ class NameFinder:
         # A number is no name, though some ids consist of digits; "price-to-earnings" is another name than a price.
         named = [m for m in named if not m.surface.isdecimal() and not re.match(r"-[A-Za-z]", text[m.end :])]
         found: list[NameMatch] = []
-        for name in complete_coordinated(text, named, self._layer.loose_names):
+        for name in complete_lists(text, named, self._layer.loose_names):
             joined = self._join(text, found[-1], name) if found else None
             if joined is not None:
                 found[-1] = joined

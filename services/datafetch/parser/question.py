@@ -120,17 +120,17 @@ class Reader:
         """
         text = self._normalise(question)
         seen = self._read(text, today)
-        text, seen = self._read_reworded(text, seen, today, list(self._speller.find(text, seen.unread)))
+        text, seen = self._reread(text, seen, today, list(self._speller.find(text, seen.unread)))
         if meanings is not None and seen.has_rereadable_words:
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
             changes = meanings.find(text, strange, seen.find_phrases(text))
-            text, seen = self._read_reworded(text, seen, today, changes)
+            text, seen = self._reread(text, seen, today, changes)
         if meanings is not None:
             name_whole_words(seen, text, meanings.cut(text))
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
 
-    def _read_reworded(
+    def _reread(
         self, text: str, seen: Understanding, today: date | None, changes: Sequence[Mention]
     ) -> tuple[str, Understanding]:
         """Return the reworded text and its reading if that is better, else what was given."""

@@ -28,7 +28,7 @@ JOINTS = re.compile(r"[_.\-/]+")
 
 @dataclass(frozen=True)
 class OwnMeaning:
-    """What is known of a column beside its name; the fields are those of ``OwnSeries``."""
+    """Knowledge of a column beside its name; the fields are those of ``OwnSeries``."""
 
     unit: str = ""
     names: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where a part is computed: in the database that has all its tables, or here, with the rows of others fetched."""
+"""Place of a part's computation: in the database that has all its tables, or here, with the rows of others fetched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.query.model import Query
 from fathom.services.datafetch.query.planner import Part
 from fathom.services.datafetch.query.sql.compiler import Compiler, list_inputs
-from fathom.services.datafetch.query.sql.source_rows import SourceRows, list_stored
+from fathom.services.datafetch.query.sql.source_rows import SourceRows, list_series_tables
 from fathom.services.datafetch.warehouse.database import HERE, Placement, StoredIndicator, Warehouse
 
 
@@ -21,7 +21,7 @@ class PartComputer:
 
     async def compute(self, part: Part, query: Query, as_of: date | None, layout: str) -> Any:
         """Return the Arrow table of a part in a layout; raises what ``Warehouse.fetch`` does."""
-        stored = list_stored(part, list_inputs(part))
+        stored = list_series_tables(part, list_inputs(part))
         homes = {one.table.database for one, _ in stored}
         if any(measure.conversion.target for measure in part.measures):
             # The rates of exchange are here.

@@ -1,4 +1,4 @@
-"""What the columns of a user's own table mean: which are days, whose the rows are, and how values add up."""
+"""Meanings of the columns of a user's own table: which are days, whose the rows are, and how values add up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ YEARS = range(1000, 3000)
 
 
 class Role(StrEnum):
-    """What a column is."""
+    """Role of a column."""
 
     DATE = "date"
     """Days or years of the rows."""
@@ -26,7 +26,7 @@ class Role(StrEnum):
 
 
 class Aggregation(StrEnum):
-    """How the values of a period become one."""
+    """Way in which the values of a period become one."""
 
     UNKNOWN = ""
     LAST = "last"
@@ -36,7 +36,7 @@ class Aggregation(StrEnum):
 
 @dataclass(frozen=True)
 class ColumnMeaning:
-    """What a column means; ``year`` is that of its values, which its name says, 0 where the rows have dates.
+    """Meaning of a column; ``year`` is that of its values, which its name says, 0 where the rows have dates.
 
     ``names`` are what questions may call it, ``indicator`` the catalogue's of which it has names.
     """
@@ -57,7 +57,7 @@ class ColumnMeaning:
 
 @dataclass(frozen=True)
 class TableMeaning:
-    """What the columns of a table mean."""
+    """Meanings of the columns of a table."""
 
     columns: tuple[ColumnMeaning, ...]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.datafetch.catalog.layer import LIBRARY, load
-from fathom.services.datafetch.catalog.naming import list_named
+from fathom.services.datafetch.catalog.naming import find_catalog_ids
 from fathom.services.memory.engine import Engine, Turn
 from fathom.services.memory.segments.meaning import Floats, Origin, list_parallel
 from fathom.services.memory.segments.middle import MiddleTerm
@@ -39,7 +39,7 @@ class LocalVectors:
             made = await asyncio.to_thread(self._encoder.encode, batch, "query")
             self._known |= dict(zip(batch, made, strict=True))
         rows = [np.stack([self._known[text] for text in part]) for part in (texts, parallel)]
-        names = [list_named(self._layer, text) for text in texts]
+        names = [find_catalog_ids(self._layer, text) for text in texts]
         return Encoded(ENCODER, rows[0], Origin.from_parallel(rows[1]), names)
 
 

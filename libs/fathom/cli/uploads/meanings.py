@@ -1,4 +1,4 @@
-"""What the columns of own tables mean: proposed by a gateway, written to a file, edited there, and sent back."""
+"""Meanings of the columns of own tables: proposed by a gateway, written to a file, edited there, and sent back."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def read_periods(text: str, today: date, newest: date | None = None) -> Reading:
         periods += made
         borrowed += made if bare else ()
         spans += [span for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
-    settled = _yield_to_named(_drop_repeated(periods, borrowed))
+    settled = _yield_to_names(_drop_repetitions(periods, borrowed))
     # What repeats or yields to another period is left unread, as what was not understood.
     said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
     unread = {one.span for one in periods} - said
@@ -89,7 +89,7 @@ def _is_verb(text: str, items: Sequence[Item], at: int) -> bool:
     )
 
 
-def _drop_repeated(periods: Sequence[Period], borrowed: Sequence[Period]) -> list[Period]:
+def _drop_repetitions(periods: Sequence[Period], borrowed: Sequence[Period]) -> list[Period]:
     """Drop what has its year from elsewhere and lies in another period, which it repeats: 2月到4月……超过2月.
 
     Within a year it says which part of the year is meant.
@@ -122,7 +122,7 @@ def _finish(item: Item, year: int) -> tuple[Period, ...]:
     return (made,) if made else value if "list" in item.roles and isinstance(value, tuple) else ()
 
 
-def _yield_to_named(periods: Sequence[Period]) -> tuple[Period, ...]:
+def _yield_to_names(periods: Sequence[Period]) -> tuple[Period, ...]:
     """Return the periods with those unclear that other ones of the text make out.
 
     "A year ago" beside 2015 is 2014, 这两年 behind two years are those, and "in the pandemic, in 2021" is 2021. What is

@@ -1,4 +1,4 @@
-"""What a pattern of periods has matched, as the builders read it."""
+"""Matches of the patterns of periods, as the builders read them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class SourceRows:
 
     def compile(self, part: Part, inputs: Sequence[str], layout: str, parameters: list[Any]) -> str:
         selects = []
-        for stored, entities in list_stored(part, inputs):
+        for stored, entities in list_series_tables(part, inputs):
             fetched = self._fetched.get(id(stored))
             if fetched is not None:
                 selects.append(f"select entity, indicator, date, number, text from {quote(fetched)}")
@@ -104,7 +104,7 @@ class SourceRows:
         return f"coalesce(published, {delayed})" if has else delayed
 
 
-def list_stored(part: Part, inputs: Sequence[str]) -> list[tuple[StoredIndicator, list[str]]]:
+def list_series_tables(part: Part, inputs: Sequence[str]) -> list[tuple[StoredIndicator, list[str]]]:
     """Return the stored indicators that inputs are read from, each with its entities."""
     found = []
     for ident in inputs:

@@ -11,7 +11,7 @@ from fathom.services.datafetch.catalog.codes import canonicalise, list_spellings
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Names
-from fathom.services.datafetch.catalog.naming import MAX_NAMED_CHARS, list_named
+from fathom.services.datafetch.catalog.naming import MAX_NAMED_CHARS, find_catalog_ids
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.parser.entities import Resolver
@@ -185,6 +185,6 @@ def test_a_text_names_ids_in_any_spelling_and_language() -> None:
         indicators={"unrate": IndicatorSpec(id="unrate", name="Unemployment rate", name_zh="失业率", unit="percent")},
     ).index_names()
     for text in ("Coca-Cola, and Coca-Cola beside the unemployment rate", "失业率与可口可乐"):
-        assert list_named(layer, text) == ["KO", "unrate"]
-    assert list_named(layer, "nothing of it") == []
-    assert list_named(layer, f"{'x ' * MAX_NAMED_CHARS}Coca-Cola") == [], "only the beginning is read"
+        assert find_catalog_ids(layer, text) == ["KO", "unrate"]
+    assert find_catalog_ids(layer, "nothing of it") == []
+    assert find_catalog_ids(layer, f"{'x ' * MAX_NAMED_CHARS}Coca-Cola") == [], "only the beginning is read"

@@ -29,7 +29,7 @@ def read_last(result: Result, column: str) -> float:
 @pytest.mark.parametrize(("unit", "factor", "shown"), [("", 1, "fraction"), ("%", 100, "%"), ("bp", 10_000, "bp")])
 async def test_growth_is_in_the_unit_that_its_column_says(engine: Engine, unit: str, factor: int, shown: str) -> None:
     query = Query(indicators=("cpiaucsl",), transform=Transform.YOY, unit=unit, start=START, end=date(2020, 12, 31))
-    result = await engine.run_typed(query, None)
+    result = await engine.run_with_defaults(query, None)
     assert read_units(result) == {"US.cpiaucsl": shown}
     assert read_last(result, "US.cpiaucsl") == pytest.approx(0.01278 * factor, rel=0.001)
 
@@ -43,20 +43,20 @@ async def test_growth_is_in_the_unit_that_its_column_says(engine: Engine, unit: 
 )
 async def test_growth_in_a_unit_that_no_rate_has_is_refused(engine: Engine, wrong: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidField, match=said):
-        await engine.run_typed(Query(indicators=("cpiaucsl",), transform=Transform.YOY, **wrong), None)
+        await engine.run_with_defaults(Query(indicators=("cpiaucsl",), transform=Transform.YOY, **wrong), None)
 
 
 async def test_a_condition_on_growth_compares_in_the_unit_of_the_column(engine: Engine) -> None:
     condition = Filter("cpiaucsl", ">", 8.0)
     query = Query(indicators=("cpiaucsl",), transform=Transform.YOY, unit="%", start=START, filters=(condition,))
-    result = await engine.run_typed(query, None)
+    result = await engine.run_with_defaults(query, None)
     assert frames.from_arrow(result.sheets[0].arrow)["US.cpiaucsl"].min() > 8
 
 
 @pytest.mark.parametrize("text", ["gs10 - gs2", "gs10-gs2"])
 async def test_a_difference_stands_beside_its_parts(engine: Engine, text: str) -> None:
     query = Query(indicators=("gs10", "gs2", text), start=START, end=date(2022, 9, 30))
-    result = await engine.run_typed(query, None)
+    result = await engine.run_with_defaults(query, None)
     assert result.missing == ()
     assert read_units(result) == {"US.gs10": "% (NSA)", "US.gs2": "% (NSA)", f"US.{text}": "percentage points"}
     assert read_last(result, f"US.{text}") == pytest.approx(3.52 - 3.86)
@@ -64,18 +64,18 @@ async def test_a_difference_stands_beside_its_parts(engine: Engine, text: str) -
 
 @pytest.mark.parametrize(("text", "named"), [("gs10 - gs99", "gs99"), ("10-year nonsense", "10-year nonsense")])
 async def test_what_a_difference_lacks_is_named(engine: Engine, text: str, named: str) -> None:
-    result = await engine.run_typed(Query(indicators=("gs2", text), start=START), None)
+    result = await engine.run_with_defaults(Query(indicators=("gs2", text), start=START), None)
     assert [(item.subject, item.reason) for item in result.missing] == [(named, "UNKNOWN_INDICATOR")]
 
 
 async def test_names_with_hyphens_are_no_formulas(engine: Engine) -> None:
-    result = await engine.run_typed(Query(indicators=("10-year Treasury yield",), start=START), None)
+    result = await engine.run_with_defaults(Query(indicators=("10-year Treasury yield",), start=START), None)
     assert list(read_units(result)) == ["US.gs10"]
 
 
 async def test_the_last_rows_hold_the_latest_value_of_a_series_that_ends_earlier(engine: Engine) -> None:
     """The tolar left the ECB's rates in 2006."""
-    result = await engine.run_typed(Query(entities=("USD", "SIT"), indicators=("eur_rate",), tail=2), None)
+    result = await engine.run_with_defaults(Query(entities=("USD", "SIT"), indicators=("eur_rate",), tail=2), None)
     frame = frames.from_arrow(result.sheets[0].arrow).set_index("date")
     assert frame["SIT.eur_rate"].dropna().index.max().date() == date(2006, 12, 29)
     assert (len(frame), frame["SIT.eur_rate"].count()) == (4, 2)
