@@ -49,9 +49,10 @@ def check_characters(value: Any) -> Any:
 
 
 class Body(BaseModel):
-    """A request's body: closed, and of text that can be encoded."""
+    """A request's body: closed, of the types that the document names, and of text that can be encoded."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Strict, since a boolean would pass for a number.
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @field_validator("*")
     @classmethod

@@ -18,6 +18,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.internal.conjecture import providers
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import CheckContext
 from schemathesis.core.transport import Response
@@ -87,6 +88,13 @@ KINDS = [(label, GenerationMode.POSITIVE) for label in OPERATIONS] + [
 ]
 
 
+@pytest.fixture(autouse=True)
+def draw_from_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the requests the same whatever other tests have imported: Hypothesis draws constants of loaded modules."""
+    monkeypatch.setattr(providers, "_get_local_constants", providers.Constants)
+    monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
+
+
 @pytest.mark.parametrize(("label", "mode"), KINDS, ids=lambda part: getattr(part, "value", part))
 def test_every_answer_is_one_that_the_document_has(label: str, mode: GenerationMode) -> None:
     operation, answered = OPERATIONS[label], 0
@@ -109,3 +117,9 @@ def test_every_answer_is_one_that_the_document_has(label: str, mode: GenerationM
         finally:
             runner.run(door.__aexit__(None, None, None))
     assert answered, "nothing was sent"
+
+
+async def test_a_boolean_is_no_number() -> None:
+    async with open_door() as (client, _):
+        answer = await client.post("/v1/runs", json={"question": "why?", "parent_turn": True})
+        assert (answer.status_code, "parent_turn" in answer.text) == (400, True)
