@@ -196,7 +196,7 @@ class Engine:
         Raises ``NotFound`` for one that the run's record does not name.
         """
         # Only figures that the run's record names: a caller must not read the store by guessed keys.
-        known = [figure for figure in list_figures((await self.read_run(run_id)).trajectory)]
+        known = list_figures((await self.read_run(run_id)).trajectory)
         for figure in known:
             if figure.id == figure_id:
                 kind = figure.ref.content_type

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from functools import cached_property
 from itertools import pairwise
 
-from fathom.domain.periods.period import find_month_end, shift_months
+from fathom.domain.periods.period import count_months, find_month_end, shift_months
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.draft import Draft, is_rate
 from fathom.services.datafetch.parser.filters import apply_conditions
@@ -258,7 +258,7 @@ def _drop_base_period(periods: Sequence[Period], whole: Period, months: int) -> 
     # Fiscal periods are not shifted to calendar dates yet and cannot be compared.
     if one.end is None or two.end is None or one.grain != two.grain or one.fiscal:
         return None
-    return two if (two.end.year - one.end.year) * 12 + two.end.month - one.end.month == months else None
+    return two if count_months(two.end) - count_months(one.end) == months else None
 
 
 def _join_points(text: str, periods: Sequence[Period]) -> Period | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ def list_own_series(
     sheet_id: str, title: str, table: pa.Table, meanings: Mapping[str, OwnMeaning] | None = None
 ) -> list[OwnSeries]:
     """Return the columns of numbers of a table with exactly one column of dates, else none."""
-    dates = [field.name for field in table.schema if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)]
+    dates = [field.name for field in table.schema if is_day(field.type)]
     # With a begin and an end, say, it would be open on which day a value counts.
     if len(dates) != 1:
         return []
@@ -70,23 +71,23 @@ def list_own_series(
     if not len(days):
         return []
     ends = pc.min_max(days).as_py()
-    known, plain = meanings or {}, OwnMeaning()
-    return [
-        OwnSeries(
-            sheet_id,
-            field.name,
-            known.get(field.name, plain).unit or read_unit(field.name),
-            title,
-            ends["min"],
-            ends["max"],
-            known.get(field.name, plain).names,
-            known.get(field.name, plain).label,
-            known.get(field.name, plain).kind,
-            known.get(field.name, plain).is_amount,
-        )
-        for field in table.schema
-        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-    ]
+    found = []
+    for name in (field.name for field in table.schema if is_number(field.type)):
+        meant = (meanings or {}).get(name, OwnMeaning())
+        unit = meant.unit or read_unit(name)
+        more = (meant.names, meant.label, meant.kind, meant.is_amount)
+        found.append(OwnSeries(sheet_id, name, unit, title, ends["min"], ends["max"], *more))
+    return found
+
+
+def is_day(kind: Any) -> bool:
+    """Return whether a type is one of days."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether a type is one of numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def read_unit(column: str) -> str:

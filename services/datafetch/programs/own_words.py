@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
-from fathom.domain.programs.language import OWN_GROUP, Call, Node, Number, Quote, walk
+from fathom.domain.programs.language import OWN_GROUP, Call, Node, Number, Quote, map_calls, walk
 from fathom.domain.text.terms import list_words
 from fathom.services.datafetch.parser import lexicon
 from fathom.services.datafetch.programs.own import OwnSeries, list_names
@@ -130,9 +130,7 @@ def name_series(node: Call, found: Mapping[Call, tuple[str, str] | None]) -> Cal
     if one := found.get(node):
         ident, more = one
         return replace(node, arguments=(*node.arguments, *([Quote(more)] if more else [])), target=ident)
-    return replace(
-        node, arguments=tuple(name_series(one, found) if isinstance(one, Call) else one for one in node.arguments)
-    )
+    return map_calls(node, lambda one: name_series(one, found))
 
 
 def add_up(step: Call, words: OwnWords, is_sum: bool) -> Call:
@@ -156,9 +154,7 @@ def take_values(node: Call, words: OwnWords) -> Call:
         return Call(EXTREMES[node.name], (take_value(inner, words), *count))
     if node.name in OF_VALUES or node.name == "at":
         node = take_value(node, words)
-    return replace(
-        node, arguments=tuple(take_values(one, words) if isinstance(one, Call) else one for one in node.arguments)
-    )
+    return map_calls(node, lambda one: take_values(one, words))
 
 
 def take_value(node: Call, words: OwnWords) -> Call:
@@ -187,6 +183,4 @@ def replace_series(node: Call, series: Call) -> Call:
     """Return a call of another series."""
     if node.name == "series":
         return series
-    return replace(
-        node, arguments=tuple(replace_series(one, series) if isinstance(one, Call) else one for one in node.arguments)
-    )
+    return map_calls(node, lambda one: replace_series(one, series))

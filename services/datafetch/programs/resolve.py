@@ -23,12 +23,12 @@ from fathom.domain.programs.language import (
     split_signature,
     walk,
 )
+from fathom.domain.programs.resolved import CALCULATION
 from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.programs.numbers import read_number
 from fathom.services.datafetch.query.periods import LATE_DAYS, label
 
-CALCULATION = "calculation"
 # The price index of ``real``, and its name in the steps.
 PRICES, PRICES_NAME = ("US", "cpiaucsl"), "cpi"
 PERCENT = 100.0

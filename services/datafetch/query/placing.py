@@ -32,10 +32,10 @@ class PartComputer:
             plan = Placement(next(iter(homes)))
         elif homes != {""}:
             source, rows = SourceRows(query, as_of), {}
+            first = source.find_first_day(part, layout)
             for number, (one, entities) in enumerate(stored):
                 if one.table.database:
                     fetched[id(one)] = f"fetched_{number}"
-                    first = source.find_first_day(part, layout)
                     rows[fetched[id(one)]] = await self._fetch_rows(source, one, entities, first)
             plan = Placement(rows=rows)
         compiled = Compiler(self._layer, query, as_of, fetched).compile(part, layout, self._find_rates())

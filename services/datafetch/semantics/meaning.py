@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fathom.core.errors import InvalidField
+from fathom.services.datafetch.programs.own import is_day, is_number
 
 MOST_NAMES, NAME_CHARS = 16, 100
 YEARS = range(1000, 3000)
@@ -114,13 +115,3 @@ def check_column(one: ColumnMeaning, kind: Any, field: str, *, has_date: bool) -
         raise InvalidField(f"{field}.year", "must be 0 where a column has the dates of the rows")
     if not has_date and one.year not in YEARS:
         raise InvalidField(f"{field}.year", f"say of which year the values of {one.column!r} are, or ignore it")
-
-
-def is_day(kind: Any) -> bool:
-    """Return whether a type is one of days."""
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
-
-
-def is_number(kind: Any) -> bool:
-    """Return whether a type is one of numbers."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

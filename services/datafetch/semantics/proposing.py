@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from fathom.services.datafetch.catalog.matching import Scored
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.programs.own import BRACKETS, JOINTS, read_unit
+from fathom.services.datafetch.programs.own import BRACKETS, JOINTS, is_day, is_number, read_unit
 from fathom.services.datafetch.semantics.meaning import (
     MOST_NAMES,
     NAME_CHARS,
@@ -21,8 +21,6 @@ from fathom.services.datafetch.semantics.meaning import (
     ColumnMeaning,
     Role,
     TableMeaning,
-    is_day,
-    is_number,
 )
 
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")

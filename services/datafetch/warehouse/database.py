@@ -35,7 +35,6 @@ from fathom.services.datafetch.warehouse import relations
 from fathom.services.datafetch.warehouse.elsewhere import Database
 from fathom.services.datafetch.warehouse.statements import run_statement
 
-LONG_COLUMNS = ["entity", "indicator", "date", "value"]
 # Frequencies whose periods have one value, dated with their last day.
 REGULAR = (Frequency.MONTHLY, Frequency.QUARTERLY, Frequency.ANNUAL)
 # try_ forms give null instead of an error: ``_check`` names the first row that has no date.
@@ -236,7 +235,7 @@ class Warehouse:
         """Register a long table and its series; a parquet file of 64 MiB or more is read in place."""
         read = self._convert_large(path, spec)
         columns = create_table(self._connection, f"t_{spec.id}", read, spec.sheet, view=True)
-        require_columns(columns, [*LONG_COLUMNS, spec.published.column if spec.published else ""], path)
+        require_columns(columns, [*relations.LONG_COLUMNS, spec.published.column if spec.published else ""], path)
         relation = f"t_{spec.id}"
         if path.stat().st_size < LARGE_BYTES and read == path:
             # Small enough for memory, where a lookup takes a third of the time.
@@ -277,7 +276,7 @@ class Warehouse:
         if spec.series:
             path = resolve_inside(root, spec.series)
             columns = create_table(self._connection, f"s_{spec.id}", path)
-            wanted = ["entity", "indicator", "name", "unit", "frequency", "source", "first_date", "as_of"]
+            wanted = [*relations.SERIES_COLUMNS]
             require_columns(columns, wanted, path)
             # A file of series need not say what its values stand for.
             basis = "basis" if "basis" in columns else "''"

@@ -47,6 +47,8 @@ class Dialect:
     rewrites: tuple[Callable[[exp.Expr], exp.Expr], ...]
     write_parameter: Callable[[int, Any], str]
     ending: str = ""
+    most_name_bytes: int = 0
+    """The bytes of a name that the database keeps; 0 for as many as there are."""
 
 
 def translate(statement: str, parameters: Sequence[Any], dialect: str) -> Translated:
@@ -55,7 +57,7 @@ def translate(statement: str, parameters: Sequence[Any], dialect: str) -> Transl
     tree: exp.Expr = parse_one(number_parameters(statement), read="duckdb")
     for rewrite in (name_subqueries, *target.rewrites):
         tree = rewrite(tree)
-    names = shorten_names(tree) if dialect == "postgres" else {}
+    names = shorten_names(tree, target.most_name_bytes) if target.most_name_bytes else {}
     for node in list(tree.find_all(exp.Placeholder)):
         node.replace(exp.Var(this=f"__parameter_{node.name}__"))
     text = tree.sql(dialect)
@@ -87,15 +89,20 @@ def name_subqueries(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def shorten_names(tree: exp.Expr) -> dict[str, str]:
-    """Replace the names that PostgreSQL would cut; return the whole names by the short ones."""
+def shorten_names(tree: exp.Expr, most_bytes: int) -> dict[str, str]:
+    """Replace the names that the database would cut; return the whole names by the short ones."""
     whole: dict[str, str] = {}
     for node in tree.find_all(exp.Identifier):
-        if len(node.name.encode()) > MOST_NAME_BYTES:
+        if len(node.name.encode()) > most_bytes:
             short = f"n_{sha256(node.name.encode())[:32]}"
             whole[short] = node.name
             node.set("this", short)
     return whole
+
+
+def is_known(value: exp.Expr) -> exp.Expr:
+    """Return the condition that a value is not null."""
+    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
 
 
 def iter_extremes(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -108,7 +115,7 @@ def pick_from_arrays(tree: exp.Expr) -> exp.Expr:
     """Write the value at the last or first day as the first element of an ordered array."""
     for node, whole in iter_extremes(tree):
         value, day = node.this, node.expression
-        known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        known = is_known(value)
         condition = whole.expression.this if isinstance(whole, exp.Filter) else None
         ordered = exp.Order(
             this=value.copy(), expressions=[exp.Ordered(this=day.copy(), desc=isinstance(node, exp.ArgMax))]
@@ -125,7 +132,7 @@ def pick_from_arrays(tree: exp.Expr) -> exp.Expr:
 def skip_nulls_of_extremes(tree: exp.Expr) -> exp.Expr:
     """Leave out rows without a value where the value at the last or first day is taken, as DuckDB does."""
     for node, whole in iter_extremes(tree):
-        known = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
+        known = is_known(node.this)
         if isinstance(whole, exp.Filter):
             whole.expression.set("this", exp.and_(whole.expression.this.copy(), known))
         else:
@@ -145,7 +152,7 @@ def take_last_of_frames(tree: exp.Expr) -> exp.Expr:
     for node, value in iter_lags(tree):
         pair: Any = exp.maybe_parse("max(array[date - date '1970-01-01', 1.0])", dialect="postgres")
         pair.this.set("expressions", [pair.this.expressions[0], value.copy()])
-        known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        known = is_known(value)
         window = node.copy()
         window.set("this", exp.Filter(this=pair, expression=exp.Where(this=known)))
         node.replace(exp.Bracket(this=exp.Paren(this=window), expressions=[exp.Literal.number(1)]))
@@ -174,7 +181,7 @@ def select_last_before(tree: exp.Expr) -> exp.Expr:
             .where(
                 exp.column("entity", table="p").eq(exp.column("entity", table=table)),
                 exp.Between(this=day.copy(), low=edges[0], high=edges[1]),
-                exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null())),
+                is_known(column),
             )
         )
         node.replace(exp.Subquery(this=inner))
@@ -281,6 +288,7 @@ DIALECTS: Mapping[str, Dialect] = {
     "postgres": Dialect(
         (pick_from_arrays, take_last_of_frames, call_series, take_any, order_by_bytes),
         lambda number, _: f"${number + 1}",
+        most_name_bytes=MOST_NAME_BYTES,
     ),
     "clickhouse": Dialect(
         (skip_nulls_of_extremes, select_last_before, join_arrays, select_values, widen_dates),

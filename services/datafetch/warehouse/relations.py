@@ -20,6 +20,7 @@ PERIODS = {
     " || lpad(cast(3 * cast(right(cast({0} as varchar), 1) as int) as varchar), 2, '0') || '-01' as date))",
 }
 LONG_COLUMNS = ("entity", "indicator", "date", "value")
+SERIES_COLUMNS = ("entity", "indicator", "name", "unit", "frequency", "source", "first_date", "as_of")
 
 
 def quote_relation(name: str) -> str:
@@ -84,10 +85,9 @@ def list_long_series(spec: TableSpec, database: Database, source: str) -> list[t
     """Return entity, indicator, name, unit, frequency, source, first and last date and basis of each series."""
     if spec.series:
         found = read_columns(database, spec, spec.series)
-        wanted = ["entity", "indicator", "name", "unit", "frequency", "source", "first_date", "as_of"]
-        require(spec, spec.series, found, wanted)
+        require(spec, spec.series, found, SERIES_COLUMNS)
         basis = "basis" if "basis" in found else "'' as basis"
-        return list_rows(database, f"select {', '.join(wanted)}, {basis} from {quote_relation(spec.series)}")
+        return list_rows(database, f"select {', '.join(SERIES_COLUMNS)}, {basis} from {quote_relation(spec.series)}")
     return list_rows(
         database, f"select entity, indicator, min(date) as a, max(date) as b from {source} group by entity, indicator"
     )

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import FailedPrecondition, FathomError
-from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.reports.report import Figure, Report, Table, build_report, build_table, list_material
+from fathom.services.gateway.engine import Engine, list_figures
+from fathom.services.gateway.reports.report import Figure, Report, Table, build_report, build_table, list_sheets
 from fathom.services.gateway.tables import View
 
 # A report shows what a table looks like; all of its rows are an export of their own.
@@ -34,7 +34,7 @@ class Collector:
         and the report says so at its place.
         """
         report = self.begin(require_answer(run), language)
-        sheets = {item.variable: item for item in [*run.given, *list_material(run)] if item.HasField("sheet")}
+        sheets = {item.variable: item for item in list_sheets(run)}
         # Each once, however often the answer refers to it.
         places = dict.fromkeys(report.places)
         tables = [place.name for place in places if place.kind == "table" and place.name in sheets]
@@ -51,7 +51,7 @@ class Collector:
         self, run: trajectory.Trajectory, pictures: Mapping[str, bytes], names: Set[str] | None = None
     ) -> dict[str, Figure]:
         """Return those figures of a run that can be read, by their ids; only ``names`` where they are given."""
-        known = {figure.id: figure for item in list_material(run) for figure in item.code.figures}
+        known = {figure.id: figure for figure in list_figures(run)}
         wanted = [name for name in known if names is None or name in names]
         read = await asyncio.gather(*(self._figure(run.run_id, known[name], pictures.get(name)) for name in wanted))
         return {name: figure for name, figure in zip(wanted, read, strict=True) if figure}

@@ -16,7 +16,7 @@ from fathom.services.gateway.reports.collecting import Collector, require_answer
 from fathom.services.gateway.reports.markdown import write_markdown
 from fathom.services.gateway.reports.notebook import write_notebook
 from fathom.services.gateway.reports.pdf import write_pdf
-from fathom.services.gateway.reports.report import Report, list_material
+from fathom.services.gateway.reports.report import Report, list_sheets
 from fathom.services.gateway.reports.slides import write_slides
 from fathom.services.gateway.reports.web_page import write_page
 from fathom.services.gateway.reports.word import write_word
@@ -100,8 +100,7 @@ class Exporter:
     async def _write_workbook(self, order: Order) -> tuple[bytes, str]:
         run = require_answer((await self._engine.read_run(order.run_id)).trajectory)
         writer = WorkbookWriter(self._collector.begin(run, order.language))
-        material = [*run.given, *list_material(run)]
-        for item in {item.sheet.id: item for item in material if item.HasField("sheet")}.values():
+        for item in {item.sheet.id: item for item in list_sheets(run)}.values():
             arrow = await self._collector.read_sheet(item.sheet.id)
             if arrow is not None:
                 rows = iterate_rows(frames.read_table(arrow, item.sheet.id))

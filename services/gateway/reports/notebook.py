@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.services.gateway.reports.report import Figure, list_material
+from fathom.services.gateway.reports.markdown import escape
+from fathom.services.gateway.reports.report import Figure, list_material, list_sheets
 from fathom.services.gateway.reports.words import say
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -27,7 +28,7 @@ def write_notebook(run: trajectory.Trajectory, language: str, base_url: str, fig
 
     cells = [v4.new_markdown_cell(describe_run(run, language), id="about")]
     material = list_material(run)
-    if sheets := [item for item in [*run.given, *material] if item.HasField("sheet") and is_name(item.variable)]:
+    if sheets := [item for item in list_sheets(run) if is_name(item.variable)]:
         cells.append(v4.new_code_cell(load_tables(sheets, language, base_url), id="tables"))
     for number, item in enumerate((item for item in material if item.HasField("code")), 1):
         outputs = list_outputs(item.code, number, figures)
@@ -47,9 +48,8 @@ def is_name(text: str) -> bool:
 
 def describe_run(run: trajectory.Trajectory, language: str) -> str:
     """Return the heading: the question as text that Markdown shows as it is, and the run."""
-    question = "".join(
-        f"\\{letter}" if letter in "\\`*_[]<>#|~$" else letter for letter in " ".join(run.question.split())
-    )
+    # A notebook sets what stands between dollars as a formula.
+    question = escape(run.question).replace("$", "\\$")
     return f"# {question}\n\n{say(language, 'run')} `{run.run_id}`\n\n{say(language, 'notebook_about')}"
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from fathom.core.errors import CorruptData
 from fathom.core.extras import name_missing_extra
 from fathom.services.gateway.reports.report import Figure, Report
-from fathom.services.gateway.reports.tree import TreeWriter, clean, fit_url
+from fathom.services.gateway.reports.tree import TreeWriter, fit_url
+from fathom.services.gateway.reports.word import clean
 from fathom.services.gateway.reports.words import say
 
 TEMPLATE = Path(__file__).with_name("report.typ")

@@ -120,6 +120,11 @@ def list_material(run: trajectory.Trajectory) -> list[trajectory.Material]:
     return [*(item for step in run.steps for item in step.material), *run.answer.material]
 
 
+def list_sheets(run: trajectory.Trajectory) -> list[trajectory.Material]:
+    """Return the tables that the run was given or has found, those of its answer too."""
+    return [item for item in (*run.given, *list_material(run)) if item.HasField("sheet")]
+
+
 def mark_up(markdown: str, known: Mapping[int, Any]) -> tuple[str, list[Place], dict[int, int]]:
     """Return Markdown with marks, the places that they refer to, and the new number of each cited material.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fathom.services.gateway.reports.pdf import is_drawable
 from fathom.services.gateway.reports.report import Figure, Report
-from fathom.services.gateway.reports.tree import TreeWriter, clean, fit_url, plain_text
-from fathom.services.gateway.reports.word import CHINESE_FONT, CODE_FONT, LATIN_FONT
+from fathom.services.gateway.reports.tree import TreeWriter, fit_url, plain_text
+from fathom.services.gateway.reports.word import CHINESE_FONT, CODE_FONT, LATIN_FONT, clean
 from fathom.services.gateway.reports.words import say
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 from fathom.services.gateway.reports.report import CITED, Place, Report, Table, parse
-from fathom.services.gateway.reports.word import NO_XML, NUMBER
+from fathom.services.gateway.reports.word import NUMBER, clean
 
 # A page and a slide hold about eight columns of prices; wider tables continue below, under their first column again.
 COLUMNS_ABREAST = 8
@@ -17,11 +17,6 @@ COLUMNS_ABREAST = 8
 MAX_DEPTH = 8
 # Readers follow no longer addresses, and PDF has its own limit.
 MAX_URL_CHARS = 2_000
-
-
-def clean(text: str) -> str:
-    """Return text without characters that no page has."""
-    return NO_XML.sub("\ufffd", text)
 
 
 def fit_url(url: str) -> str:

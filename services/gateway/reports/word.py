@@ -72,6 +72,7 @@ def name_fonts(document: Document) -> None:
 
 
 def clean(text: str) -> str:
+    """Return text without characters that XML has no form for."""
     return NO_XML.sub("\ufffd", text)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.services.gateway.reports.report import CITED, PLACED, Report
-from fathom.services.gateway.reports.word import NO_XML
+from fathom.services.gateway.reports.word import clean
 from fathom.services.gateway.reports.words import say
 
 if TYPE_CHECKING:
@@ -147,11 +147,6 @@ class WorkbookWriter:
         for name, value in style.items():
             setattr(cell, name, value)
         return cell
-
-
-def clean(text: str) -> str:
-    """Return text without characters that XML has no form for."""
-    return NO_XML.sub("\ufffd", text)
 
 
 def iterate_rows(table: Any) -> Iterable[Sequence[Any]]:

@@ -9,7 +9,6 @@ from fathom.domain.programs.language import Call, Node, Quote, parse, render_nod
 from fathom.services.planner.model.slots import ReadText
 
 SERIES, MEMBERS = "series", "members"
-CALCULATION, DOCUMENTS = "calculation", "documents"
 
 
 @dataclass(frozen=True)

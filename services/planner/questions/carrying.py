@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from fathom.domain.programs.resolved import CALCULATION
 from fathom.services.planner.coverage.cells import METHODS
-from fathom.services.planner.model.programs import CALCULATION, Program, ReadProgram
+from fathom.services.planner.model.programs import Program, ReadProgram
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING, list_rest
 from fathom.services.planner.questions.phrasing import replace_span

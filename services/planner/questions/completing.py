@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fathom.domain.programs.resolved import CALCULATION
 from fathom.domain.text.language import language_of
-from fathom.services.planner.model.programs import CALCULATION, Program, ReadProgram
+from fathom.services.planner.model.programs import Program, ReadProgram
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText
 from fathom.services.planner.questions.carrying import carry, takes_nothing
 from fathom.services.planner.questions.exchanging import exchange_slots

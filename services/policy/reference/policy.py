@@ -89,7 +89,7 @@ class Walk:
     def _program(self) -> ResolvedProgram | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
         program = ResolvedProgram.from_json(self._questions[0].head.get("program")) if self._questions else None
-        if program is None or not (self.written or Written.from_program(program)).is_likely:
+        if program is None or not self._judge(program).is_likely:
             return None
         # A follow-up's words are only a part of what is asked.
         is_whole = self.conversation.is_follow_up or not program.leaves_out
@@ -105,9 +105,11 @@ class Walk:
         is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
         if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
-        return Calculation(
-            self.conversation, program, self._reading, (self.written or Written.from_program(program)).is_certain
-        )
+        return Calculation(self.conversation, program, self._reading, self._judge(program).is_certain)
+
+    def _judge(self, program: ResolvedProgram) -> Written:
+        """Return how sure the reading of the question is, of a model where one has written the program."""
+        return self.written or Written.from_program(program)
 
     @cached_property
     def _sheets(self) -> list[Sheet]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fathom.core.errors import InvalidField
 
@@ -232,6 +232,11 @@ def parse_token(token: str, text: str | None) -> Node:
         return Number(int(token[1:]))
     found = REFERENCE.fullmatch(token)
     return Reference(int(found[1])) if found else Word(token)
+
+
+def map_calls(node: Call, change: Callable[[Call], Call]) -> Call:
+    """Return the call with each argument that is a call changed."""
+    return replace(node, arguments=tuple(change(one) if isinstance(one, Call) else one for one in node.arguments))
 
 
 def walk(node: Node) -> Iterator[Node]:
