@@ -1,8 +1,8 @@
 """Make a base image with debootstrap, for machines without a registry: ``python deploy/base.py [NAME]`` as root.
 
 It stands in for python:3.11-slim-bookworm: Debian 12 with python3 3.11, venv and certificates, without documents. Needs
-debootstrap, podman or docker, and a Debian mirror (MIRROR). NAME is ``localhost/fathom-base:bookworm`` unless given;
-build on it with ``BASE=localhost/fathom-base:bookworm make images``.
+debootstrap, buildah, podman or docker, and a Debian mirror (MIRROR). NAME is ``localhost/fathom-base:bookworm`` unless
+given; build on it with ``BASE=localhost/fathom-base:bookworm make images``.
 """
 
 from __future__ import annotations
@@ -40,14 +40,27 @@ def bootstrap(root: Path, mirror: str) -> None:
 
 
 def import_image(root: Path, name: str) -> None:
-    """Import the folder as an image; raise ``LookupError`` without podman and docker."""
-    engine = next((found for found in ("podman", "docker") if shutil.which(found)), None)
+    """Import the folder as an image; raise ``LookupError`` without buildah, podman and docker."""
+    engine = next((found for found in ("buildah", "podman", "docker") if shutil.which(found)), None)
     if engine is None:
-        raise LookupError("neither podman nor docker is installed")
+        raise LookupError("none of buildah, podman and docker is installed")
+    if engine == "buildah":
+        commit_image(root, name)
+        return
     with subprocess.Popen(
         ["tar", "--create", "--numeric-owner", "--directory", root, "."], stdout=subprocess.PIPE
     ) as tar:
         subprocess.run([engine, "import", "-", name], stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL)
+
+
+def commit_image(root: Path, name: str) -> None:
+    """Make the folder an image with buildah, which imports no archives: an empty container, filled and committed."""
+    made = subprocess.run(["buildah", "from", "scratch"], check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        subprocess.run(["buildah", "add", "--quiet", made, f"{root}/", "/"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["buildah", "commit", "--quiet", made, name], check=True, stdout=subprocess.DEVNULL)
+    finally:
+        subprocess.run(["buildah", "rm", made], check=False, stdout=subprocess.DEVNULL)
 
 
 def main(name: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ CHART = Path(__file__).parents[1] / "charts" / "fathom"
 
 WATCHES = ("grading", "shadow")
 """Blocks beside the services that are shaped like them."""
+
+TARGETS = ("core", "gateway", "policy", "policy-gpu", "retrieval-gpu", "sandbox", "trainer")
+"""Images that ``make images`` builds."""
+
+IMAGES_OF = {
+    "gateway": ("gateway", "core"),
+    "policy": ("policy", "core", "policy-gpu"),
+    "retrieval": ("core", "retrieval-gpu"),
+    "sandbox": ("sandbox",),
+}
+"""Images that have a service; all others are in core alone."""
 
 FREE = {
     "image.digests": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
@@ -146,13 +158,18 @@ def service_schema(values: dict[str, Any]) -> dict[str, Any]:
     properties = {name: schema_of(item, f"defaults.{name}") for name, item in (keys | values["defaults"]).items()}
     properties |= {
         "kind": {"enum": ["Deployment", "StatefulSet"]},
-        "image": {"enum": ["gateway", "core", "gpu", "sandbox"]},
+        "image": {"enum": ["core"]},
         "calls": {"type": "array", "items": {"enum": sorted(values["services"])}},
         "env": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
         "scratch": QUANTITY,
         "cache": QUANTITY,
     }
     return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def with_images(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of a service that these images have."""
+    return {**schema, "properties": {**schema["properties"], "image": {"enum": list(names)}}}
 
 
 def make_schema(values: dict[str, Any]) -> dict[str, Any]:
@@ -163,8 +180,9 @@ def make_schema(values: dict[str, Any]) -> dict[str, Any]:
     found["properties"]["services"] = {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: one for name in values["services"]},
+        "properties": {name: with_images(one, IMAGES_OF.get(name, ("core",))) for name in values["services"]},
     }
+    found["properties"]["image"]["properties"]["digests"]["propertyNames"] = {"enum": list(TARGETS)}
     for name in WATCHES:
         watch = {**one["properties"], "enabled": {"type": "boolean"}, "calls": {"enum": [values[name]["calls"]]}}
         found["properties"][name] = {**one, "properties": watch}

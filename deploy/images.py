@@ -1,11 +1,12 @@
-"""Build the images: ``python deploy/images.py [sandbox|gateway|core|gpu …]``, set by the environment.
+"""Build the images: ``python deploy/images.py [TARGET …]``, set by the environment.
 
-BUILDER is buildah (where it is installed) or docker; BUILDER_OPTIONS are further options of its build (isolation,
-mounts). BASE is the base image, with RELEASE=1 by digest or not at all; ENGINE=cpu builds ``gpu`` for processors.
-REPOSITORY and TAG name the images; without TAG it is the version of the package, which is what the chart asks for.
-PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS say where packages come from: core and the CPU build of gpu want
-PyTorch without CUDA. Builds the page first, which the context has and git has not. Prints the size of each image in the
-end.
+Without targets those of a release without GPUs and trainings: sandbox, gateway, policy, core; by name also trainer,
+policy-gpu, retrieval-gpu. deploy/docker/Dockerfile says what is in them. BUILDER is buildah (where it is installed) or
+docker; BUILDER_OPTIONS are further options of its build (isolation, mounts). BASE is the base image, with RELEASE=1 by
+digest or not at all; ENGINE=cpu builds trainer and policy-gpu for processors. REPOSITORY and TAG name the images;
+without TAG it is the version of the package, which is what the chart asks for. PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and
+PIP_FIND_LINKS say where packages come from: policy, core and what is built with ENGINE=cpu want PyTorch without CUDA.
+Builds the page first, which the context has and git has not. Prints the size of each image in the end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("sandbox", "gateway", "core", "gpu")
+SERVING = ("sandbox", "gateway", "policy", "core")
+TARGETS = (*SERVING, "trainer", "policy-gpu", "retrieval-gpu")
+BY_ENGINE = ("trainer", "policy-gpu")
+"""Targets that ENGINE=cpu builds for processors."""
 PASSED = ("BASE", "ENGINE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
 
 
@@ -82,7 +86,7 @@ def main(targets: Sequence[str]) -> int:
         return 1
     try:
         builder = choose_builder(os.environ)
-        steps = {target: build_command(builder, target, os.environ) for target in targets or TARGETS}
+        steps = {target: build_command(builder, target, os.environ) for target in targets or SERVING}
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -27,9 +27,9 @@ ROOT = Path(__file__).parents[1]
 CLUSTER, NAMESPACE = "fathom", "fathom"
 STORE, IDENTITY, GATEWAY = "fathom-object-store", "fathom-identity", "fathom-gateway"
 OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "kind"
-IMAGES = ("gateway", "core", "sandbox", "gpu")
-NEEDED = ("gateway", "core", "sandbox")
-"""Images without which no service starts; gpu is for training jobs."""
+NEEDED = ("gateway", "policy", "core", "sandbox")
+"""Images of the services."""
+IMAGES = (*NEEDED, "trainer")
 ROLLOUT_S, COMMAND_S = 900, 600
 
 

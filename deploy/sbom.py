@@ -113,7 +113,8 @@ def list_debian_packages(root: Path) -> list[dict[str, str]]:
 def describe(target: str, environ: Mapping[str, str], *, locks: bool) -> dict[str, Any]:
     """Return the document of one image; raise ``CalledProcessError`` where it has not been built."""
     if locks:
-        return describe_lock(f"gpu-{environ.get('ENGINE', 'cuda')}" if target == "gpu" else target)
+        engine = f"-{environ.get('ENGINE', 'cuda')}" if target in images.BY_ENGINE else ""
+        return describe_lock(f"{target}{engine}")
     builder = images.choose_builder(environ)
     with mount(builder, images.tag(target, environ)) as root:
         document = describe_environment(root)
@@ -130,7 +131,7 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(os.environ.get("FOLDER", ROOT / "dist" / "sbom"))
     folder.mkdir(parents=True, exist_ok=True)
     install_tool()
-    for target in given.targets or images.TARGETS:
+    for target in given.targets or (images.TARGETS if given.locks else images.SERVING):
         try:
             document = describe(target, os.environ, locks=given.locks)
         except (subprocess.CalledProcessError, ValueError) as error:

@@ -1,15 +1,18 @@
 #!/bin/sh
 # Installs into /opt/venv, which has no pip of its own: a lock with its checksums, or --no-deps and wheels.
-# "LOCK --above OTHER" leaves out what OTHER has as well: laid over an image of OTHER it makes one of LOCK.
+# "LOCK --above OTHER…" leaves out what the OTHERs have as well: laid over their packages it makes an image of LOCK.
 set -eu
 packages=/opt/venv/lib/python3.11/site-packages
 if [ "$1" = --no-deps ]; then
   /opt/build/bin/pip --python /opt/venv/bin/python3 install --no-cache-dir --no-compile "$@"
 else
   lock=$1
-  if [ "${2:-}" = --above ]; then
+  shift
+  if [ "${1:-}" = --above ]; then
+    shift
+    cat "$@" > /tmp/below.txt
+    grep -vxF --file /tmp/below.txt "$lock" > /tmp/above.txt
     lock=/tmp/above.txt
-    grep -vxF --file "$3" "$1" > "$lock"
   fi
   /opt/build/bin/pip --python /opt/venv/bin/python3 install --no-cache-dir --no-compile --no-deps \
     --only-binary :all: --require-hashes --requirement "$lock"

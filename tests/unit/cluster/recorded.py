@@ -52,7 +52,7 @@ def unschedulable(message: str) -> list[Object]:
     return [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]
 
 
-def waiting(reason: str, message: str = "", image: str = "registry.example.com/fathom-gpu:1.2.3") -> list[Object]:
+def waiting(reason: str, message: str = "", image: str = "registry.example.com/fathom-trainer:1.2.3") -> list[Object]:
     return [{"name": "ray-worker", "image": image, "state": {"waiting": {"reason": reason, "message": message}}}]
 
 

@@ -144,7 +144,7 @@ WRONG: dict[str, tuple[Change, str, str, str]] = {
     "no permission": (lambda s: s.denied.update({("create", "rayjobs"), ("get", "pods/log")}), "permissions",
                       "may not create rayjobs, get pods/log", "Role fathom-trainer"),
     "a kind": (lambda s: needs(s, kinds=["keda.sh/v1alpha1/scaledobjects"]), "scaledobjects.keda.sh", "not installed", "install KEDA"),
-    "a pod that waits": (unready, "fathom-planner", "1/2 ready; image registry.example.com/fathom-gpu:1.2.3 cannot be pulled", "image.tag"),
+    "a pod that waits": (unready, "fathom-planner", "1/2 ready; image registry.example.com/fathom-trainer:1.2.3 cannot be pulled", "image.tag"),
     "pods that are refused": (refused_pods, "fathom-sandbox", "0/2 ready; Pod Security refuses its pods", "restricted profile"),
     "a change that is not rolled out": (raise_generation, "fathom-reward", "a change is not rolled out", "logs"),
     "a volume": (unbound, "pvc/data-fathom-memory-0", "Pending", "kubectl describe pvc"),

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
     ),
     "an image that is not there": (
         pod(containerStatuses=waiting("ImagePullBackOff", 'Back-off pulling image "x": not found')),
-        [("image registry.example.com/fathom-gpu:1.2.3 cannot be pulled (ImagePullBackOff", "image.tag")],
+        [("image registry.example.com/fathom-trainer:1.2.3 cannot be pulled (ImagePullBackOff", "image.tag")],
     ),
     "an image behind a login": (
         pod(containerStatuses=waiting("ErrImagePull", "pull access denied, repository does not exist")),
