@@ -48,6 +48,8 @@ class Failure:
     times: int = 1
     after: bool = False
     """The request is carried out first: only the answer is lost."""
+    held: threading.Event | None = None
+    """The answer comes when this is set: a server that is slower than its clients wait."""
 
 
 @dataclass
@@ -156,6 +158,9 @@ class Handler(BaseHTTPRequestHandler):
         )
         if failure:
             failure.times -= 1
+            if failure.held:
+                failure.held.wait()
+                return self.break_connection()
             if failure.after:
                 route_request(self.server.state, method, split.path, query, body)
             if not failure.status:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ import yaml
 
 from fathom.cli.doctor.cluster import OLDEST, TRAINING, certificate, examine_cluster, findings, numbers, remedy_of
 from fathom.cli.doctor.findings import Finding
-from fathom.operations.cluster.api import Cluster, ReleasePlace
+from fathom.core.retry import RetryPolicy
+from fathom.operations.cluster.api import Cluster, Patience, ReleasePlace, connect
 from tests.support.certificates import DAY, Authority
 from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
 from tests.unit.cluster.recorded import event, put_event, waiting
@@ -225,6 +227,20 @@ def test_a_server_that_is_away_is_one_line(sound: FakeApiServer, cluster: Cluste
     (finding,) = findings(cluster, "fathom")
     assert (finding.subject, finding.good) == ("API server", False)
     assert "out of reach" in finding.detail
+
+
+def test_a_server_that_is_slower_than_anybody_waits_is_one_line(sound: FakeApiServer, kubeconfig: Path) -> None:
+    """It takes the connection and answers nothing, as one whose storage is overloaded."""
+    released = threading.Event()
+    sound.failures.append(Failure("GET", "/version", 0, times=9, held=released))
+    patience = Patience(read_s=0.1, retry=RetryPolicy(attempts=3, first_delay_s=0.0))
+    try:
+        (finding,) = findings(connect(kubeconfig=kubeconfig, patience=patience), "fathom")
+    finally:
+        released.set()
+    assert (finding.subject, finding.good) == ("API server", False)
+    assert "out of reach" in finding.detail
+    assert len(sound.asked_for("GET", "/version")) <= 3, "not for ever"
 
 
 def test_what_is_asked_for_is_what_the_charts_role_gives() -> None:

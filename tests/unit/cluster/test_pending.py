@@ -93,6 +93,25 @@ CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
         pod(conditions=unschedulable("0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 node(s) had volume node affinity conflict. preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, 3 Preemption is not helpful for scheduling.")),
         [("1 node with as many pods", "maxPods"), ("1 node closed", "uncordon"), ("2 nodes that the pod's volume", "get pv")],
     ),
+    "a node that is not ready, and one that is closed": (
+        pod(conditions=unschedulable("0/3 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, 1 node(s) had untolerated taint {node.kubernetes.io/unschedulable: }, 1 Insufficient cpu.")),
+        [("1 node with something wrong: not-ready", "describe nodes"), ("1 node closed", "uncordon"), ("1 node without enough cpu", "add nodes")],
+    ),
+    "a node that went away with a pod": (
+        lambda server: (
+            pod(phase="Running", conditions=[{"type": "Ready", "status": "False"}])(server),
+            put_reason(f"{RAY}-worker-b6xq4", "NodeNotReady", "Node is not ready", kind="Pod")(server),
+            void(server.objects[f"{PODS}/{RAY}-worker-b6xq4"].update(spec={"nodeName": "worker-2"})),
+        )[-1],
+        [(f"node worker-2 of pod {RAY}-worker-b6xq4 is not ready", "kubectl delete node worker-2")],
+    ),
+    "a node that came back": (
+        lambda server: (
+            pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}])(server),
+            put_reason(f"{RAY}-worker-b6xq4", "NodeNotReady", "Node is not ready", kind="Pod")(server),
+        )[-1],
+        [],
+    ),
     "wrong nodes": (
         pod(conditions=unschedulable("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.")),
         [("3 nodes that pod.nodeSelector or pod.affinity excludes", "get nodes")],

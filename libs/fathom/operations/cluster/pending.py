@@ -16,6 +16,8 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 NODES = re.compile(r"(\d+) (?:node\(s\) )?(?:Insufficient (\S+)|(.+))")
 # With or without quotation marks: 'secret "store" not found', 'serviceaccount trainer not found'.
 MISSING = re.compile(r"(secret|configmap|serviceaccount|persistentvolumeclaim) \"?([^\"\s]+)\"? not found", re.I)
+# Taints that the cluster puts on a node by itself, as long as something is wrong with it.
+UNFIT = re.compile(r"node\.kubernetes\.io/([\w-]+)")
 KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) (\S+)")
 
 
@@ -174,10 +176,25 @@ def of_pods(seen: Observed) -> Iterator[Reason]:
         for condition in status.get("conditions", ()):
             if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
                 yield from unschedulable(condition, scaling.get(pod["metadata"]["name"]))
+        yield from of_lost_node(pod, seen.events)
         for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
             waiting = (container.get("state") or {}).get("waiting")
             if waiting:
                 yield from of_container(container, waiting, pod)
+
+
+def of_lost_node(pod: Object, events: Sequence[Object]) -> Iterator[Reason]:
+    """Yield the reason of a pod whose node has gone silent: its last status still says that it runs."""
+    name = pod["metadata"]["name"]
+    conditions = {c.get("type"): c.get("status") for c in (pod.get("status") or {}).get("conditions", ())}
+    is_lost = any(e.get("reason") == "NodeNotReady" and about(e, {name}, "") for e in events)
+    if is_lost and conditions.get("Ready") == "False":
+        node = (pod.get("spec") or {}).get("nodeName") or "?"
+        yield Reason(
+            f"node {node} of pod {name} is not ready",
+            f"kubectl describe node {node}. If it does not come back: kubectl delete node {node}, so that its pods are "
+            "made elsewhere at once, also those with a volume",
+        )
 
 
 def unschedulable(condition: Mapping[str, Any], scaling: Object | None) -> Iterator[Reason]:
@@ -216,7 +233,12 @@ def of_nodes(count: int, said: str, resource: str | None) -> Reason:
             "add nodes, or ask for less in the values: resources of the service; of trainings training.job.resources "
             "and headResources",
         )
-    if "taint" in said:
+    if trouble := UNFIT.search(said) if "unschedulable" not in said else None:
+        return Reason(
+            f"{nodes} with something wrong: {trouble[1]}",
+            "kubectl describe nodes; pods go there again when it is over, and to other nodes at once",
+        )
+    if "taint" in said and "unschedulable" not in said:
         # Newer schedulers do not say which.
         taint = re.search(r"\{([^}]*)\}", said)
         named = f": {taint[1].strip().rstrip(':')}" if taint else ""
