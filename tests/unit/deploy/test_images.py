@@ -183,6 +183,15 @@ def test_layers_are_laid_over_equal_packages() -> None:
     assert asked == set(laid)
 
 
+def test_images_for_processors_begin_alike() -> None:
+    """A node unpacks a layer once only where all below it are equal."""
+    steps = {name: BUILT[name].steps for name in ("gateway", "policy", "core")}
+    packages = [f"--from=packages-{name} /opt/venv /opt/venv" for name in ("gateway", "torch-cpu", "policy", "core")]
+    for name, copied in (("gateway", packages[:1]), ("policy", packages[:3]), ("core", packages)):
+        assert steps[name][0] == steps["gateway"][0]
+        assert steps[name][1 : 1 + len(copied)] == [("COPY", text) for text in copied]
+
+
 IN_IMAGES = {
     "sandbox": ("services/sandbox",),
     "gateway": ("services/gateway",),
