@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,7 +109,7 @@ async def open_house(endpoints: Endpoints, folder: Path) -> AsyncIterator[tuple[
 
 
 async def train(
-    endpoints: Endpoints, services: Mapping[str, str], output: Path, change: Callable[[int], Awaitable[None]]
+    endpoints: Endpoints, services: Mapping[str, str], output: Path, change: Callable[[int], Coroutine[Any, Any, None]]
 ) -> dict[int, Metrics]:
     """Return the metrics by step of a training that waits after each step for ``change``."""
     settings = [

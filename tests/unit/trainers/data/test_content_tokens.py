@@ -35,7 +35,7 @@ def test_a_prompt_of_a_data_set_stays_text(name: str, tmp_path: Path) -> None:
     for text in ("x", marks):
         path = tmp_path / f"{len(found)}.parquet"
         write([Record("toy", (("user", text),), "comparison", ("1",), "train", 0, "toy-0", text)], path)
-        [item] = RLHFDataset(path, tokenizer, max_prompt_length=2_000)
+        item = RLHFDataset(path, tokenizer, max_prompt_length=2_000)[0]
         found.append(list_attended(tokenizer, item["input_ids"], item["attention_mask"]))
     assert found[0], "the template's own marks are tokens"
     assert found[0] == found[1]
