@@ -343,16 +343,6 @@ class Episode:
         return self.segments[-1].token_ids
 
     @property
-    def mask(self) -> list[int]:
-        """Return the mask of the last segment: 1 on sampled ids."""
-        return self.segments[-1].mask
-
-    @property
-    def log_probs(self) -> list[float]:
-        """Return the log-probabilities of the last segment's ids, in nats; 0 where the mask is 0."""
-        return self.segments[-1].log_probs
-
-    @property
     def max_context_tokens(self) -> int:
         """Return the tokens of the longest request as counted by the engine, or else as measured before sending."""
         # Endpoints without usage report 0.

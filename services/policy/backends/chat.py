@@ -94,9 +94,11 @@ def render_suffix(template: Template, request: Request) -> RenderedPrompt:
     if not whole_text.startswith(past_text) or whole[: len(past)] != past:
         raise Internal("the chat template is not append-only: a longer conversation does not begin as a shorter one")
     answer = STAND_IN[-1].content
-    boundary = template.encode(past_text[past_text.rindex(answer) + len(answer) :])
-    if past[len(past) - len(boundary) :] != boundary:
+    # Not by encoding what stands behind it: some tokenizers put a blank before whatever begins a text.
+    answered = template.encode(past_text[: past_text.rindex(answer) + len(answer)])
+    if past[: len(answered)] != answered:
         raise Internal("the chat template does not end a turn with its own tokens")
+    boundary = past[len(answered) :]
     last = request.context_token_ids[-1]
     # Tokens that the model did not emit at the end of its turn (``<|im_end|>\n`` when it was cut off, ``\n`` when it
     # ended by itself) were not sampled, so they belong to the prompt and get no log-probability.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,3 +130,9 @@ def make_tokenizer(kind: str, name: str) -> Any:
         f"{{% if add_generation_prompt %}}{family.opening.format(role='assistant')}{{% endif %}}"
     )
     return fast
+
+
+def list_controls(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The control tokens among ids, in order."""
+    added = tokenizer.backend_tokenizer.get_added_tokens_decoder()
+    return [added[number].content for number in ids if number in added and added[number].content != "<unk>"]

@@ -94,11 +94,6 @@ def find_personal(text: str) -> dict[str, str]:
     return found
 
 
-def redact_personal_data(text: str) -> str:
-    """Replace e-mail addresses and telephone, identity and card numbers by placeholders."""
-    return substitute(text, find_personal(text))
-
-
 def substitute(text: str, found: dict[str, str]) -> str:
     """Replace each found text, the longest first: one may be a part of another."""
     for literal in sorted(found, key=len, reverse=True):

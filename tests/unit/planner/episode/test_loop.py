@@ -128,8 +128,9 @@ async def test_ids_are_passed_on_verbatim_and_masked() -> None:
     assert policy.requests[0][2] == ([], 0)
     assert policy.requests[1][2] == ([100, 200, 201], 3)  # system, user and assistant are covered; the result is new
     assert loop.episode.token_ids == [100, 200, 201, 101, 201, 202]
-    assert loop.episode.mask == [0, 1, 1, 0, 1, 1]
-    assert loop.episode.log_probs == [0.0, -0.5, -0.25, 0.0, -0.5, -0.25]
+    [segment] = loop.episode.segments
+    assert segment.mask == [0, 1, 1, 0, 1, 1]
+    assert segment.log_probs == [0.0, -0.5, -0.25, 0.0, -0.5, -0.25]
     assert [request[0] for request in policy.requests] == ["run_1-0", "run_1-1"]
 
 

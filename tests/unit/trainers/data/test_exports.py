@@ -21,7 +21,7 @@ from fathom.trainers.data.export.choose import NotTrainable, for_policy_gradient
 from fathom.trainers.data.export.conversation import conversations
 from fathom.trainers.data.export.files import Exported, Wanted, export
 from fathom.trainers.data.export.pairs import corrections, pairs
-from fathom.trainers.data.export.scrub import redact_personal_data
+from fathom.trainers.data.export.scrub import Scrubber
 from fathom.trainers.data.export.tokens import Tokens, read_sampled_ids, render_ids, turn_end
 from fathom.trainers.learners import tiny
 from fathom.transport.store.memory import MemoryStore
@@ -319,7 +319,7 @@ def test_ppo_without_log_probabilities_of_the_model_is_refused(change: Any, fiel
     ],
 )
 def test_what_users_say_of_persons_is_scrubbed(text: str, clean: str) -> None:
-    assert redact_personal_data(text) == clean
+    assert Scrubber().clean_text(text) == clean
 
 
 async def store_trajectories(*trajectories: pb.Trajectory) -> MemoryStore:
