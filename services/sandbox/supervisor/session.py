@@ -19,7 +19,6 @@ from fathom.services.sandbox.ipc.memfd import SealedMemory
 from fathom.services.sandbox.ipc.owner import NOBODY, Owner
 from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
 from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
-from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.recording import Recording
 from fathom.services.sandbox.supervisor.worker import reports
@@ -135,7 +134,7 @@ class Session:
             return
         cells = self.cells
         usage = await self.usage_reader.usage(self.worker.init_pid, self.last_used_at)
-        memory = await procfs.measure_memory(usage, self.config.memory_bytes)
+        memory = await self.worker.measure_memory(usage, self.config.memory_bytes, self.usage_reader)
         # A cell that began meanwhile has a watch of its own.
         if self.is_busy or self.lost_cause or self.cells != cells:
             return

@@ -71,6 +71,14 @@ class Group:
             if (last / name).exists():
                 write_value(last / name, value)
 
+    def read_memory_bytes(self) -> int:
+        """Return the memory of the group as the kernel counts it against the limit; 0 when the group is gone."""
+        name = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
+        try:
+            return int((self.folders[0] / name).read_text())
+        except (OSError, ValueError):
+            return 0
+
     def oom_kills(self) -> int:
         """Return how many of the group's processes the kernel has killed for lack of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
