@@ -181,6 +181,7 @@ class WorkerProcess:
             config.scratch_bytes,
             config.scratch_files,
             SHM_BYTES,
+            config.processes,
             self._group.procs if self._group else (),
         )
 
