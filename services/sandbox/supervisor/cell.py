@@ -65,6 +65,8 @@ class Cell:
         self._status: Status | None = None
         self._cause = ""
         self._is_killed = False
+        self.is_forged = False
+        """True when the worker broke the protocol, which no code does that means no harm."""
         self._guards: set[asyncio.Task[None]] = set()
         self.finished = asyncio.Event()
 
@@ -245,6 +247,7 @@ class Cell:
             try:
                 return answer.result()
             except BadFrame as error:
+                self.is_forged = True
                 self.stop(Status.KILLED, f"the worker broke the protocol: {error}", kill=True)
             except (asyncio.IncompleteReadError, OSError):
                 # Its end follows at once, unless it has closed its socket only; then it is of no use and goes.

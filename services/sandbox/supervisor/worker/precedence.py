@@ -28,8 +28,8 @@ BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
 # machine. Less than a fifth of the usual weight starves long cells where others fill the machine.
 COMPUTING_NICE, COMPUTING_WEIGHT, BEGINNING_WEIGHT = 5, 20, 200
 NICE_STEP = 1.25
-# Processor time of a session after which it stays behind where nothing can be taken back: hundreds of usual cells.
-USED_UP_S = 0.25
+# Processor time of a session after which it stays behind where nothing can be taken back: thousands of usual cells.
+USED_UP_S = 1.0
 
 
 class Precedence:
