@@ -23,6 +23,9 @@ from fathom.services.sandbox.inside.worker import Worker
 from fathom.services.sandbox.ipc import status
 from fathom.services.sandbox.ipc.plan import INSIDE_UID, MAX_BYTES, SessionPlan
 
+# Walls with a filter of system calls.
+FILTERED = ("namespace", "landlock", "seccomp")
+
 
 class ForkServer:
     """Fork server with a warm worker that has run no session's code; every session is a copy of it."""
@@ -36,8 +39,14 @@ class ForkServer:
                 memory_files=has_group,
                 signals=landlock.keeps_signals(walls),
             )
-            for walls in ("namespace", "landlock", "seccomp")
+            for walls in FILTERED
             for has_group in (True, False)
+        }
+        self._asking = {
+            walls: seccomp.compile_filter(
+                alone=walls == "namespace", memory_files=False, signals=landlock.keeps_signals(walls), asks=True
+            )
+            for walls in FILTERED
         }
         self._worker = Worker()
         self._has_library = standard_library.is_readable_for_all()
@@ -148,7 +157,9 @@ class ForkServer:
         for descriptor in (null, stdout, stderr):
             os.close(descriptor)
         serve = functools.partial(self._worker.serve, session)
-        init.run_session(init.SessionInputs(plan, self._paths, runtime, self._programs, channel, session, serve))
+        init.run_session(
+            init.SessionInputs(plan, self._paths, runtime, self._programs, self._asking, channel, session, serve)
+        )
 
 
 def freeze_memory() -> None:

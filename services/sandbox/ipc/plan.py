@@ -31,7 +31,8 @@ class SessionPlan:
 
     ``walls``: one of ``WALLS``. ``uid``: host user and group of the worker, -1 for the service's
     own. ``limits``: resource limits by name, bytes or counts. ``scratch``: host folder at levels without a
-    file system of their own, else "". Sizes are in bytes. ``cgroups``: ``cgroup.procs`` files to join.
+    file system of their own, else "". Sizes are in bytes. ``processes``: how many, with their threads, there may be.
+    ``cgroups``: ``cgroup.procs`` files to join.
     """
 
     walls: str
@@ -41,6 +42,7 @@ class SessionPlan:
     scratch_bytes: int
     scratch_files: int
     shm_bytes: int
+    processes: int
     cgroups: tuple[str, ...]
 
     def to_bytes(self) -> bytes:

@@ -65,6 +65,8 @@ class Cell:
         self._status: Status | None = None
         self._cause = ""
         self._is_killed = False
+        self.is_forged = False
+        """True when the worker broke the protocol, which no code does that means no harm."""
         self._guards: set[asyncio.Task[None]] = set()
         self.finished = asyncio.Event()
 
@@ -207,23 +209,35 @@ class Cell:
 
     async def _watch(self, started: float) -> None:
         """End the worker when its session has too much memory, CPU time or too many processes."""
-        config = self._config
         # A short cell is over before /proc has been read once; what it may do until then, the kernel bounds.
         await asyncio.sleep(FIRST_WATCH_S)
-        while True:
+        # Apart, since memory may have to wait for its turn to be read.
+        await asyncio.gather(self._watch_processes(started), self._watch_memory(started))
+
+    async def _watch_processes(self, started: float) -> None:
+        """End the worker when its session has too many processes or has used too much CPU time."""
+        config = self._config
+        while not self._is_killed:
             usage = await self._usage_reader.usage(self._worker.init_pid, started)
-            memory, cpu_s = await procfs.measure_memory(usage, config.memory_bytes), usage.cpu_s
+            self._worker.precedence.note_use(usage.pids, usage.cpu_s)
+            if len(usage.pids) > config.processes:
+                self.stop(Status.KILLED, f"more than {config.processes} processes", kill=True)
+            elif usage.cpu_s * 1000 > config.cpu_ms:
+                self.stop(Status.TIMEOUT, f"the session used more than {config.cpu_ms / 1000:g} s of CPU", kill=True)
+            await asyncio.sleep(WATCH_S)
+
+    async def _watch_memory(self, started: float) -> None:
+        """End the worker when its session has too much memory, or the kernel has found it to have."""
+        limit = self._config.memory_bytes
+        while not self._is_killed:
+            usage = await self._usage_reader.usage(self._worker.init_pid, started)
+            memory = await self._worker.measure_memory(usage, limit, self._usage_reader)
             self._peak = max(self._peak, memory)
-            self._worker.precedence.note_use(usage.pids, cpu_s)
-            if memory > config.memory_bytes:
-                self.stop(Status.OOM, f"{memory:,} bytes are over {config.memory_bytes:,}", kill=True)
+            if memory > limit:
+                self.stop(Status.OOM, f"{memory:,} bytes are over {limit:,}", kill=True)
             elif self._worker.oom_kills > self._oom_kills:
                 # The kernel has taken one process of the session; the others go with it.
-                self.stop(Status.OOM, describe_oom(config.memory_bytes), kill=True)
-            elif cpu_s * 1000 > config.cpu_ms:
-                self.stop(Status.TIMEOUT, f"the session used more than {config.cpu_ms / 1000:g} s of CPU", kill=True)
-            elif len(usage.pids) > config.processes:
-                self.stop(Status.KILLED, f"more than {config.processes} processes", kill=True)
+                self.stop(Status.OOM, describe_oom(limit), kill=True)
             await asyncio.sleep(WATCH_S)
 
     async def _read(self, answer: asyncio.Task[WorkerResult]) -> WorkerResult | None:
@@ -233,6 +247,7 @@ class Cell:
             try:
                 return answer.result()
             except BadFrame as error:
+                self.is_forged = True
                 self.stop(Status.KILLED, f"the worker broke the protocol: {error}", kill=True)
             except (asyncio.IncompleteReadError, OSError):
                 # Its end follows at once, unless it has closed its socket only; then it is of no use and goes.

@@ -355,8 +355,8 @@ class Engine:
         """Look at the sessions in which no cell runs, once a second; all share one reading of /proc."""
         while True:
             await asyncio.sleep(IDLE_WATCH_S)
-            for session in list(self._sessions.values()):
-                await session.check_idle()
+            # Side by side: one whose memory takes long to read does not keep the others from being looked at.
+            await asyncio.gather(*(session.check_idle() for session in self._sessions.values()))
 
     async def close(self) -> None:
         """End every worker and the fork server."""
@@ -372,6 +372,7 @@ class Engine:
         await asyncio.gather(*endings)
         # Last: it is the parent of every session and ends when the last of them has ended.
         await self._fork_server.close()
+        self._usage_reader.close()
         if self._uids is not None:
             self._uids.close()
         await asyncio.to_thread(self._scratch.close)

@@ -19,7 +19,6 @@ from fathom.services.sandbox.ipc.memfd import SealedMemory
 from fathom.services.sandbox.ipc.owner import NOBODY, Owner
 from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
 from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
-from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.recording import Recording
 from fathom.services.sandbox.supervisor.worker import reports
@@ -33,6 +32,9 @@ EXCHANGE_S = 30.0
 QUEUE = 8
 # Retries come soon after a cell; the bytes bound what a session that prints much keeps in memory.
 KEPT_RECORDS, KEPT_BYTES = 64, 32 * 1024 * 1024
+# What breaks the protocol is ended at once and answered later: one new session for it after the other, each of which
+# costs milliseconds of all processors, is not to be a flood of its own.
+FORGERY_PAUSE_S = 1.0
 # Seconds of processor time that what cells have left running may use between two cells: enough to tidy up.
 IDLE_CPU_S = 5.0
 
@@ -135,7 +137,7 @@ class Session:
             return
         cells = self.cells
         usage = await self.usage_reader.usage(self.worker.init_pid, self.last_used_at)
-        memory = await procfs.measure_memory(usage, self.config.memory_bytes)
+        memory = await self.worker.measure_memory(usage, self.config.memory_bytes, self.usage_reader)
         # A cell that began meanwhile has a watch of its own.
         if self.is_busy or self.lost_cause or self.cells != cells:
             return
@@ -182,6 +184,8 @@ class Session:
                 await self.worker.end()
             self.last_used_at = time.monotonic()
             self.on_outcome(outcome)
+            if cell.is_forged:
+                await asyncio.sleep(FORGERY_PAUSE_S)
             recording.add(outcome)
 
     def _abandon(self, recording: Recording) -> None:
@@ -262,6 +266,8 @@ class Session:
             return reports.parse_result(await self._receive(nonce))
         except (TimeoutError, BadFrame, asyncio.IncompleteReadError, OSError) as error:
             await self._lose(describe_exit(self.worker.returncode))
+            if isinstance(error, BadFrame):
+                await asyncio.sleep(FORGERY_PAUSE_S)
             raise SessionLost(self.id, self.lost_cause) from error
         except asyncio.CancelledError:
             # Half a frame may have been read; what follows could not be told apart.

@@ -10,6 +10,7 @@ import pytest
 
 from fathom.core import errors
 from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.supervisor import session as session_module
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Display, Status
 from fathom.services.sandbox.supervisor.files import list_files
@@ -185,6 +186,19 @@ async def test_frames_that_would_fill_the_supervisor_end_the_session(session: Se
     _, outcome = await run(session, f"{FORGER}\n{frame}\ntime.sleep(60)")
     assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
     assert cause in outcome.cause
+
+
+async def test_a_forger_is_ended_at_once_and_answered_later(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "FORGERY_PAUSE_S", 600.0)
+    cell = asyncio.create_task(run(session, f"{FORGER}\nsend(3)\ntime.sleep(60)"))
+    await asyncio.wait_for(session.worker.exited.wait(), 60)
+    await eventually(lambda: bool(session.lost_cause))
+    # Who would open the next session for it waits, and may go.
+    assert not cell.done()
+    cell.cancel()
+    await asyncio.gather(cell, return_exceptions=True)
+    assert "broke the protocol" in session.lost_cause
+    await eventually(lambda: not session.is_busy)
 
 
 # Thirty of at most twenty; the second ones are no pictures and are shown to nobody.

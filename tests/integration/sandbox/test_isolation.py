@@ -126,16 +126,17 @@ def read(path: str) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
-async def test_a_user_without_privileges_gets_the_same_walls() -> None:
+@pytest.mark.parametrize(("level", "uid"), [("namespace", "1000"), ("landlock", "65534")])
+async def test_a_user_without_privileges_gets_the_same_walls(level: str, uid: str) -> None:
     # In a process of its own, for a process that has become nobody cannot become root again.
     program = PROGRAMS / "as_nobody.py"
-    command = [sys.executable, str(program)]
+    command = [sys.executable, str(program), level]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout)
-    assert seen["level"] == "namespace"
+    assert seen["level"] == level
     assert seen["state"] == ["OK", "42"]
-    assert seen["uid"] == ["OK", "1000"]
+    assert seen["uid"] == ["OK", uid]
     assert seen["forks"] == ["ERROR", "BlockingIOError"]
     assert seen["host file"] == ["ERROR", "PermissionError"]
     assert seen["memory"][0] == "OOM"

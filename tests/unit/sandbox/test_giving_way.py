@@ -9,12 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from fathom.services.sandbox.inside.jail import kernel
 from fathom.services.sandbox.supervisor.host import procfs, scheduling
+from fathom.services.sandbox.supervisor.host.cgroups import Group
 from fathom.services.sandbox.supervisor.worker.precedence import USED_UP_S, Precedence
 
 # Linux takes requests for turns of a length from here on; before it they are ignored.
@@ -45,7 +47,7 @@ def read_turn_ns(pid: int) -> int:
 
 
 def make_precedence(pid: int, weights: list[int] | None = None, *, is_reversible: bool = False) -> Precedence:
-    group = None if weights is None else SimpleNamespace(weigh=weights.append)
+    group = None if weights is None else SimpleNamespace(weigh=weights.append, has_weight=True)
     return Precedence(pid, group, is_reversible=is_reversible)  # type: ignore[arg-type]
 
 
@@ -72,6 +74,20 @@ def test_without_a_group_nice_values_do_it(pids: list[int]) -> None:
     assert nice(pids[0]) == min(19, own + 5)
     precedence.take_turn()
     assert nice(pids[0]) == own
+
+
+@pytest.mark.parametrize(("version", "name"), [(1, "cpu.shares"), (2, "cpu.weight")])
+def test_a_group_without_weights_leaves_precedence_to_nice_values(
+    pids: list[int], tmp_path: Path, version: int, name: str
+) -> None:
+    group = Group((tmp_path,), version)
+    own = nice(pids[1])
+    Precedence(pids[0], group, is_reversible=False).note_use(pids, 0.0)
+    assert nice(pids[1]) == min(19, own + 5)
+    (tmp_path / name).write_text("")
+    Precedence(pids[0], group, is_reversible=False)
+    # Twice the usual weight of each version.
+    assert int((tmp_path / name).read_text()) == (2_048 if version == 1 else 200)
 
 
 def test_where_nothing_can_be_taken_back_a_session_stays_behind_once_it_has_used_much(pids: list[int]) -> None:

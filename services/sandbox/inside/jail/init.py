@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from fathom.services.sandbox.inside.jail import kernel, landlock, rootfs, seccomp
+from fathom.services.sandbox.inside.jail.fork_gate import ForkGate, list_tasks
 from fathom.services.sandbox.ipc import status
 from fathom.services.sandbox.ipc.plan import HOME, INSIDE_UID, SessionPlan, build_home_variables
 
@@ -36,14 +37,15 @@ class SessionInputs:
     """Inputs of one session's init process.
 
     ``runtime`` holds the mounts at ``paths`` where the fork server had to open them, ``programs`` the seccomp filters
-    by walls and by whether the session has a control group; ``channel`` is the status channel, ``socket`` the worker's
-    own, over which ``serve`` does its work.
+    by walls and by whether the session has a control group, ``asking`` by walls those for sessions without one;
+    ``channel`` is the status channel, ``socket`` the worker's own, over which ``serve`` does its work.
     """
 
     plan: SessionPlan
     paths: tuple[str, ...]
     runtime: Mapping[str, int]
     programs: Mapping[tuple[str, bool], bytes]
+    asking: Mapping[str, bytes]
     channel: socket.socket
     socket: int
     serve: Callable[[], None]
@@ -79,18 +81,21 @@ def run_session(session: SessionInputs) -> NoReturn:
         wake_end, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        gate_end, gate_of_worker = socket.socketpair()
         worker = os.fork()
         if worker == 0:
             # Signals of the worker would be written into the pipe that its parent polls.
             signal.set_wakeup_fd(-1)
             move_home(home)
-            start_worker(session)
+            start_worker(session, gate_of_worker)
+        gate_of_worker.close()
         for descriptor in (session.socket, 0, 1, 2):
             with suppress(OSError):
                 os.close(descriptor)
         status.send_status(channel, {"scratch": home}, [scratch])
         os.close(scratch)
-        watch_worker(worker, channel, wake_end, dedicated=plan.uid >= 0)
+        gate = receive_gate(gate_end, plan.processes)
+        watch_worker(worker, channel, wake_end, gate, dedicated=plan.uid >= 0)
     except BaseException as error:  # nothing may unwind into the fork server's code, of which this is a copy
         report_failure(channel, stage, error)
     os._exit(0)
@@ -128,8 +133,11 @@ def move_home(home: str) -> None:
     tempfile.tempdir = None
 
 
-def start_worker(session: SessionInputs) -> NoReturn:
-    """Build the last walls, in the worker itself, then run it; never return."""
+def start_worker(session: SessionInputs, gate: socket.socket) -> NoReturn:
+    """Build the last walls, in the worker itself, then run it; never return.
+
+    ``gate`` leads to the init process, which gets the listener of the filter, if there is one.
+    """
     plan, channel = session.plan, session.channel
     stage = "limits"
     try:
@@ -147,12 +155,13 @@ def start_worker(session: SessionInputs) -> NoReturn:
             confine(plan, session.paths)
         stage = "descriptors"
         # The status channel stays until the last wall stands, to tell of a failure, and goes then.
-        for first, last in find_gaps((session.socket, channel.fileno())):
+        for first, last in find_gaps((session.socket, channel.fileno(), gate.fileno())):
             with suppress(OSError):
                 kernel.call("close_range", first, last, 0)
         stage = "seccomp"
         if plan.walls != "none":
-            seccomp.install(session.programs[plan.walls, bool(plan.cgroups)])
+            install_filter(session, gate)
+        gate.close()
         channel.close()
     except BaseException as error:  # without this wall the worker must not run
         report_failure(channel, stage, error)
@@ -163,6 +172,24 @@ def start_worker(session: SessionInputs) -> NoReturn:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def install_filter(session: SessionInputs, gate: socket.socket) -> None:
+    """Install the filter of system calls; without a control group the init process decides about forks."""
+    plan = session.plan
+    listener = -1 if plan.cgroups else seccomp.install_asking(session.asking[plan.walls])
+    if listener < 0:
+        seccomp.install(session.programs[plan.walls, bool(plan.cgroups)])
+        return
+    socket.send_fds(gate, [b"1"], [listener])
+    os.close(listener)
+
+
+def receive_gate(gate_end: socket.socket, processes: int) -> ForkGate | None:
+    """Return the gate of the worker's forks, once its last wall stands; None where it has none."""
+    with gate_end:
+        _, descriptors, _, _ = socket.recv_fds(gate_end, 1, 1)
+    return ForkGate(descriptors[0], processes) if descriptors else None
 
 
 def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
@@ -207,13 +234,13 @@ def set_limits(limits: Mapping[str, int]) -> None:
         resource.setrlimit(kind, (value, top))
 
 
-def watch_worker(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool) -> None:
-    """Reap children and pass interrupts on until the worker has ended, then report how it ended."""
+def watch_worker(worker: int, channel: socket.socket, wake_end: int, gate: ForkGate | None, *, dedicated: bool) -> None:
+    """Reap children, answer for forks and pass interrupts on until the worker has ended; then report how it ended."""
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     poll.register(wake_end, select.POLLIN)
     while True:
-        ready = {descriptor for descriptor, _ in poll.poll()}
+        ready = wait_for_events(poll, gate)
         if wake_end in ready:
             with suppress(BlockingIOError):
                 os.read(wake_end, 4096)
@@ -233,6 +260,23 @@ def watch_worker(worker: int, channel: socket.socket, wake_end: int, *, dedicate
                 return
 
 
+def wait_for_events(poll: select.poll, gate: ForkGate | None) -> set[int]:
+    """Return the descriptors that have something to read, after the gate has done what it has to do by now."""
+    if gate is None:
+        return {descriptor for descriptor, _ in poll.poll()}
+    # While one question waits for its answer the others wait in the kernel.
+    if gate.wait_s is None:
+        poll.register(gate.listener, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        poll.unregister(gate.listener)
+        if gate.listener in ready:
+            gate.take()
+        return ready
+    ready = {descriptor for descriptor, _ in poll.poll(gate.wait_s * 1000)}
+    gate.answer()
+    return ready
+
+
 def end_all(*, dedicated: bool) -> None:
     """Kill every descendant and reap it."""
     # All of the user's processes at once, where the user is the session's own or alone in a process namespace; else in
@@ -242,25 +286,13 @@ def end_all(*, dedicated: bool) -> None:
             with suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
         else:
-            for pid in list_descendants(os.getpid()):
+            for pid in list_tasks(os.getpid()):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         # Only when no child is left has the end been seen; a killed process still counts until it is reaped.
         if not kernel.reap()[1]:
             return
         select.select([], [], [], 0.001)
-
-
-def list_descendants(pid: int) -> list[int]:
-    """Return the process ids of all descendants of a process."""
-    found: list[int] = []
-    try:
-        children = kernel.read(f"/proc/{pid}/task/{pid}/children").split()
-    except OSError:
-        return found
-    for child in children:
-        found += [int(child), *list_descendants(int(child))]
-    return found
 
 
 def report_failure(channel: socket.socket, stage: str, error: BaseException) -> None:

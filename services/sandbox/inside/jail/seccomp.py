@@ -11,6 +11,7 @@ import ctypes
 import errno
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from fathom.services.sandbox.inside.jail import kernel
 
@@ -49,11 +50,15 @@ MEMORY_FILES = frozenset({"memfd_create"})
 SIGNALS = frozenset(
     {"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal"}
 )
+FORKS = frozenset({"clone", "fork", "vfork"})
 # Allowed with the caller's own number only, where other processes can be named.
 OF_OTHERS = frozenset({"prlimit64", "sched_setaffinity", "setpriority"})
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-KILL, ALLOW, ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
+KILL, ALLOW, ERRNO, ASK = 0x80000000, 0x7FFF0000, 0x00050000, 0x7FC00000
+# SECCOMP_SET_MODE_FILTER; SECCOMP_FILTER_FLAG_NEW_LISTENER, and with SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (Linux 5.19
+# on), so that a timer that fires often does not make a fork ask again and again.
+SET_FILTER, LISTEN, LISTEN_UNDISTURBED = 1, 1 << 3, 1 << 3 | 1 << 5
 NUMBER_AT, ARCH_AT, FIRST_ARGUMENT_AT, SECOND_ARGUMENT_AT = 0, 4, 16, 24
 # Numbers from here on are the x32 ABI's: the same calls under other numbers than those on the list.
 X32 = 0x40000000
@@ -76,10 +81,15 @@ def find_numbers(names: Iterable[str]) -> Iterator[int]:
             continue
 
 
-def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]], *, allow_match: bool) -> list[bytes]:
-    """Return the rule for one call by the low half of one argument; ``tests`` are pairs of comparison and value."""
+def build_argument_rule(
+    name: str, argument_at: int, tests: list[tuple[int, int]], *, allow_match: bool, permit: int = ALLOW
+) -> list[bytes]:
+    """Return the rule for one call by the low half of one argument; ``tests`` are pairs of comparison and value.
+
+    ``permit`` is what a call that is not forbidden gets.
+    """
     # Flags are forbidden by name and the rest passes; kinds of sockets are allowed by name and the rest fails.
-    hit, miss = (ALLOW, ERRNO | errno.EPERM) if allow_match else (ERRNO | errno.EPERM, ALLOW)
+    hit, miss = (permit, ERRNO | errno.EPERM) if allow_match else (ERRNO | errno.EPERM, permit)
     body = [encode_instruction(LOAD, argument_at)]
     for code, value in tests:
         body += [encode_instruction(code, value, 0, 1), encode_instruction(RETURN, hit)]
@@ -87,13 +97,14 @@ def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]
     return [encode_instruction(EQUAL, number, 0, len(body)) + b"".join(body) for number in find_numbers((name,))]
 
 
-def compile_filter(*, alone: bool, memory_files: bool, signals: bool = True) -> bytes:
+def compile_filter(*, alone: bool, memory_files: bool, signals: bool = True, asks: bool = False) -> bytes:
     """Return the filter for a worker that is ``alone`` in namespaces of its own, or beside processes of others.
 
     Only the former may make, bind and connect local sockets; the latter changes no limits, priorities and processors
     but its own, since the kernel would let it change those of every process of its user. Without ``memory_files`` files
     in memory cannot be made: only a control group counts what they hold while nobody has them mapped. Without
-    ``signals`` none can be sent, for kernels that cannot keep them inside.
+    ``signals`` none can be sent, for kernels that cannot keep them inside. A filter that ``asks`` has the listener
+    decide about each new process and thread.
     """
     start = [
         # First of all: under another architecture the same number is another call.
@@ -104,7 +115,10 @@ def compile_filter(*, alone: bool, memory_files: bool, signals: bool = True) -> 
         encode_instruction(AT_LEAST, X32, 0, 1),
         encode_instruction(RETURN, KILL),
     ]
-    rules = build_argument_rule("clone", FIRST_ARGUMENT_AT, [(ANY_BIT, NEW_NAMESPACES)], allow_match=False)
+    new = [(ANY_BIT, NEW_NAMESPACES)]
+    fork = ASK if asks else ALLOW
+    # What the kernel looks at after an answer are the caller's registers, which nobody can have changed meanwhile.
+    rules = build_argument_rule("clone", FIRST_ARGUMENT_AT, new, allow_match=False, permit=fork)
     rules += build_argument_rule("ioctl", SECOND_ARGUMENT_AT, [(EQUAL, TIOCSTI), (EQUAL, TIOCLINUX)], allow_match=False)
     rules += build_argument_rule("prctl", FIRST_ARGUMENT_AT, [(EQUAL, PR_SET_DUMPABLE)], allow_match=False)
     # Without a network namespace of its own a worker must not have even local sockets, since a path can lead to a
@@ -123,9 +137,14 @@ def compile_filter(*, alone: bool, memory_files: bool, signals: bool = True) -> 
         | (frozenset() if memory_files else MEMORY_FILES)
         | (frozenset() if signals else SIGNALS)
     )
-    plain = [name for name in ALLOWED if name not in left_out]
-    for number in sorted(find_numbers(plain)):
-        rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_instruction(RETURN, ALLOW))
+    for name in ALLOWED:
+        if name in left_out:
+            continue
+        action = fork if name in FORKS else ALLOW
+        rules += [
+            encode_instruction(EQUAL, number, 0, 1) + encode_instruction(RETURN, action)
+            for number in find_numbers((name,))
+        ]
     return b"".join((*start, *rules, encode_refusal(errno.EPERM)))
 
 
@@ -139,3 +158,12 @@ def install(compiled: bytes) -> None:
     """Filter the system calls of the caller and all its descendants, for good; needs no_new_privs."""
     wanted = Program(len(compiled) // 8, compiled)
     kernel.raise_on_error(int(kernel.LIBC.prctl(22, 2, ctypes.byref(wanted))), "seccomp")
+
+
+def install_asking(compiled: bytes) -> int:
+    """Install a filter that asks, and return the descriptor of its listener; -1 where the kernel has none to give."""
+    wanted = Program(len(compiled) // 8, compiled)
+    for flags in (LISTEN_UNDISTURBED, LISTEN):
+        with suppress(OSError, KeyError):
+            return kernel.call("seccomp", SET_FILTER, flags, ctypes.byref(wanted))
+    return -1

@@ -62,14 +62,29 @@ class Group:
             write_value(folder / "cpu.cfs_period_us", CPU_PERIOD_US)
             write_value(folder / "cpu.cfs_quota_us", quota_us)
 
+    @property
+    def has_weight(self) -> bool:
+        """True when the kernel divides the processors by groups; not everywhere is that controller delegated."""
+        return self._weight_file.exists()
+
+    @property
+    def _weight_file(self) -> Path:
+        return self.folders[-1] / ("cpu.weight" if self.version == 2 else "cpu.shares")
+
     def weigh(self, weight: int) -> None:
         """Set the group's part of the CPU time that many want at once, where the kernel divides it; 100 is usual."""
-        *_, last = self.folders
         # Version 1 counts in shares, of which 1,024 are usual.
-        name, value = ("cpu.weight", weight) if self.version == 2 else ("cpu.shares", weight * 1024 // 100)
         with suppress(OSError):
-            if (last / name).exists():
-                write_value(last / name, value)
+            if self.has_weight:
+                write_value(self._weight_file, weight if self.version == 2 else weight * 1024 // 100)
+
+    def read_memory_bytes(self) -> int:
+        """Return the memory of the group as the kernel counts it against the limit; 0 when the group is gone."""
+        name = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
+        try:
+            return int((self.folders[0] / name).read_text())
+        except (OSError, ValueError):
+            return 0
 
     def oom_kills(self) -> int:
         """Return how many of the group's processes the kernel has killed for lack of memory."""

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -27,13 +28,18 @@ SWEEP_PAUSE_S = 0.01
 
 @dataclass(frozen=True)
 class Process:
-    """A living process: resident bytes, and CPU seconds including those of its waited-for children."""
+    """A living process: resident bytes, and CPU seconds including those of its waited-for children.
+
+    ``faults`` counts its page faults, ``started`` is its start in the kernel's ticks: with its number it is unique.
+    """
 
     pid: int
     parent: int
     session: int
     resident_bytes: int
     cpu_s: float
+    faults: int = 0
+    started: int = 0
 
 
 @dataclass
@@ -42,7 +48,12 @@ class Usage:
 
     resident_bytes: int = 0
     cpu_s: float = 0.0
-    pids: list[int] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def pids(self) -> list[int]:
+        """Numbers of the processes."""
+        return [process.pid for process in self.processes]
 
 
 def read_process(pid: str | int) -> Process | None:
@@ -64,7 +75,8 @@ def read_process(pid: str | int) -> Process | None:
         return None
     # utime, stime, cutime and cstime of proc(5), counted from the field behind the name.
     cpu_s = sum(int(value) for value in fields[11:15]) / TICKS
-    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[21]) * PAGE, cpu_s)
+    faults = int(fields[7]) + int(fields[9])
+    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[21]) * PAGE, cpu_s, faults, int(fields[19]))
 
 
 def read_cpu_s(pid: int) -> float:
@@ -92,6 +104,16 @@ class UsageReader:
     def __init__(self) -> None:
         self._reading: asyncio.Task[Snapshot] | None = None
         self._taken, self._fresh_s = 0.0, FRESH_S
+        # Of the usual precedence, and one for all sessions: what they can make us read must not keep others waiting.
+        self._slow = ThreadPoolExecutor(1, "pss")
+
+    async def read_pss(self, pid: int) -> int:
+        """Return the memory of a process as PSS, in its turn."""
+        return await asyncio.get_running_loop().run_in_executor(self._slow, read_pss_bytes, pid)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._slow.shutdown(wait=False, cancel_futures=True)
 
     async def usage(self, root: int, not_before: float) -> Usage:
         """Return the usage of all descendants of a session's init process, read after ``not_before`` (monotonic clock).
@@ -111,7 +133,7 @@ class UsageReader:
             for item in reading.children.get(waiting.pop(), []):
                 usage.resident_bytes += item.resident_bytes
                 usage.cpu_s += item.cpu_s
-                usage.pids.append(item.pid)
+                usage.processes.append(item)
                 waiting.append(item.pid)
         # Orphans that have ended are in its sum: without it, processes that leave their parent would cost nothing.
         usage.cpu_s += reading.living[root].cpu_s if root in reading.living else 0.0
@@ -150,27 +172,13 @@ def find_first_child(pid: int) -> int:
     return int(children[0]) if children else 0
 
 
-def read_pss_bytes(pids: list[int]) -> int:
-    """Return the memory of processes in bytes, as PSS: shared pages count in parts, ended processes not at all."""
-    total = 0
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-                total += next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0)
-        except OSError:
-            continue
-    return total
-
-
-async def measure_memory(usage: Usage, limit: int) -> int:
-    """Return the memory of a session's processes in bytes: resident, or as PSS where that is over ``limit``.
-
-    Forked children share most pages with their parent, and all with the fork server: counted as a whole for each,
-    nothing could be forked.
-    """
-    if usage.resident_bytes <= limit:
-        return usage.resident_bytes
-    return await asyncio.to_thread(read_pss_bytes, usage.pids)
+def read_pss_bytes(pid: int) -> int:
+    """Return the memory of a process in bytes, as PSS: shared pages count in parts; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0)
+    except OSError:
+        return 0
 
 
 def reset_peak(pid: int) -> None:

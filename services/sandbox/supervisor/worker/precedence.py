@@ -36,12 +36,14 @@ class Precedence:
     """Precedence of the worker ``pid`` and of what it has started; ``is_reversible`` says if nice values are."""
 
     def __init__(self, pid: int, group: Group | None, *, is_reversible: bool) -> None:
-        self._pid, self._group, self._is_reversible = pid, group, is_reversible
+        # A group that bounds memory and processes alone says nothing about precedence.
+        self._group = group if group is not None and group.has_weight else None
+        self._pid, self._is_reversible = pid, is_reversible
         self._is_behind, self._is_behind_for_good = False, False
         self._nice, self._seen = read_nice(pid), frozenset[int]()
         ask_for_turns(pid, SHORT_TURN_NS)
-        if group is not None:
-            group.weigh(BEGINNING_WEIGHT)
+        if self._group is not None:
+            self._group.weigh(BEGINNING_WEIGHT)
 
     def give_way(self) -> None:
         """Let the worker, and what it starts from now on, run when others of this machine leave time."""

@@ -24,6 +24,8 @@ from fathom.services.sandbox.ipc.plan import SessionPlan
 from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, Group, GroupLimits
+from fathom.services.sandbox.supervisor.host.memory import MemoryGauge
+from fathom.services.sandbox.supervisor.host.procfs import Usage, UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
@@ -87,6 +89,7 @@ class WorkerProcess:
         self._folder = ""
         self._oom_kills = 0
         self._precedence: Precedence | None = None
+        self._gauge = MemoryGauge()
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -178,6 +181,7 @@ class WorkerProcess:
             config.scratch_bytes,
             config.scratch_files,
             SHM_BYTES,
+            config.processes,
             self._group.procs if self._group else (),
         )
 
@@ -226,6 +230,12 @@ class WorkerProcess:
         """Precedence of its processes on the processors."""
         assert self._precedence is not None, "the worker was not started"
         return self._precedence
+
+    async def measure_memory(self, usage: Usage, limit: int, reader: UsageReader) -> int:
+        """Return the bytes of the session's processes, as its control group counts them where these may be over."""
+        if self._group is not None and usage.resident_bytes > limit:
+            return self._group.read_memory_bytes()
+        return await self._gauge.measure(usage, limit, reader.read_pss)
 
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""

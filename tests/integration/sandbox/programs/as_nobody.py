@@ -1,4 +1,4 @@
-"""Runs sessions as a user without any privilege, and prints what it saw as JSON; started by a test as root.
+"""Runs sessions at one level as a user without any privilege, and prints what it saw as JSON; started as root.
 
 Python may live where that user cannot go (/root, say). In a mount namespace of this process's own the way
 there is opened, without changing anything on the machine.
@@ -34,7 +34,7 @@ def open_the_way(paths: list[str]) -> None:
         os.close(source)
 
 
-async def sessions() -> dict[str, object]:
+async def sessions(level: str) -> dict[str, object]:
     """Isolation, and how a few cells ended."""
     from fathom.core.telemetry import Telemetry
     from fathom.services.sandbox.config import Config
@@ -43,7 +43,7 @@ async def sessions() -> dict[str, object]:
     from fathom.services.sandbox.supervisor.events import Outcome
 
     telemetry = Telemetry("sandbox", stream=io.StringIO())
-    config = Config(spares=1, processes=16, memory_bytes=300 << 20)
+    config = Config(walls=level, min_isolation=level, spares=1, processes=16, memory_bytes=300 << 20)
     engine = Engine(config, telemetry.log, Metrics.register(telemetry.registry).note)
     await engine.start()
     try:
@@ -57,7 +57,7 @@ async def sessions() -> dict[str, object]:
         }
         session = await engine.create()
         for name, code in cells.items():
-            outcome = [event async for event in session.execute("", code, 5_000)][-1]
+            outcome = [event async for event in session.execute("", code, 30_000)][-1]
             assert isinstance(outcome, Outcome)
             seen[name] = [outcome.status.name, outcome.result or outcome.error_name]
         return seen
@@ -72,4 +72,4 @@ if __name__ == "__main__":
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
     os.environ["HOME"] = "/nonexistent"
-    print(json.dumps(asyncio.run(sessions())))
+    print(json.dumps(asyncio.run(sessions(sys.argv[1]))))
