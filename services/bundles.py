@@ -71,7 +71,7 @@ def name_vectors_command(home: Path, *options: str) -> list[str]:
 
 
 def build_models(home: Path) -> None:
-    """Build the documents' vectors, the English encoder and SmolLM2 under ``home/models``, beside what ``build_data`` builds.
+    """Build the documents' vectors, the English encoder and SmolLM2, beside what ``build_data`` builds.
 
     A later start then downloads and converts nothing. Raises ``DependencyFailed`` for what cannot be obtained,
     ``MissingExtra`` without its packages.

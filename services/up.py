@@ -20,7 +20,7 @@ def run_stack(home: Path, *, processes: bool, port: int, config: Path | None, qu
     """Start the stack, answer ``question`` if there is one, and stay up until a signal."""
     import uvloop
 
-    console = Console()
+    console, folder = Console(), home.resolve()
     settings = LocalSettings(home=home, processes=processes, gateway_port=port, config=config)
 
     async def work() -> None:
@@ -29,7 +29,7 @@ def run_stack(home: Path, *, processes: bool, port: int, config: Path | None, qu
             loop.add_signal_handler(name, stop.set)
         stack = LocalStack(settings, lambda name, state: console.print(f"  [dim]{name:<10}[/] {state}"))
         async with stack.running() as endpoints:
-            asking = serve(endpoints, home.resolve(), question, console, once=once)
+            asking = serve(endpoints, folder, question, console, once=once)
             duties = [asyncio.create_task(duty) for duty in (stack.until_broken(), stop.wait(), asking)]
             try:
                 done, _ = await asyncio.wait(duties, return_when=asyncio.FIRST_COMPLETED)
