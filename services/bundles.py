@@ -53,8 +53,25 @@ def build_encoder(home: Path) -> None:
         raise DependencyFailed("vectors", f"could not be built; run python {' '.join(step)}")
 
 
+def build_vectors(home: Path) -> None:
+    """Compute the vectors of the bundled documents under ``home/models``; about a minute of one processor, once.
+
+    Raises ``DependencyFailed`` without the encoder.
+    """
+    command = name_vectors_command(home.resolve())
+    print("  vectors  of the bundled documents", flush=True)
+    if subprocess.run(command).returncode:
+        raise DependencyFailed("vectors", f"could not be built; run {' '.join(command)}")
+
+
+def name_vectors_command(home: Path, *options: str) -> list[str]:
+    """Return the command that computes the vectors of the bundled documents, unless they are there."""
+    places = ["--corpus", str(home / "data" / "corpus"), "--models", str(home / "models")]
+    return [sys.executable, "-m", "fathom.services.retrieval.tools.encode_bundle", *places, *options]
+
+
 def build_models(home: Path) -> None:
-    """Build the English encoder and SmolLM2 under ``home/models``, beside what ``build_data`` builds.
+    """Build the documents' vectors, the English encoder and SmolLM2, beside what ``build_data`` builds.
 
     A later start then downloads and converts nothing. Raises ``DependencyFailed`` for what cannot be obtained,
     ``MissingExtra`` without its packages.
@@ -66,5 +83,6 @@ def build_models(home: Path) -> None:
     models = home / "models"
     # An image must not lack what a checkout may lack.
     build_encoder(home)
+    build_vectors(home)
     for path in (folder_of(MINILM, models), smollm2_folder(models)):
         print(f"  models  {path}", flush=True)

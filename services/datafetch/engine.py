@@ -37,6 +37,7 @@ from fathom.services.datafetch.query.gaps import find_gaps
 from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
 from fathom.services.datafetch.query.placing import PartComputer
 from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
+from fathom.services.datafetch.query.rankings import LeftOut, find_left_out, group_absent
 from fathom.services.datafetch.query.result import (
     describe_column,
     describe_columns,
@@ -465,7 +466,8 @@ class Engine:
                 "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
             )
         plan = self._planner.plan(query)
-        missing = [await self._suggest(item) for item in plan.missing]
+        members = sum(one.kind == query.kind for one in self.layer.entities.values()) if query.kind else 0
+        missing = [await self._suggest(item) for item in group_absent(plan.missing, query, members)]
         sheets = []
         for part in plan.parts:
             for layout, limited in self._list_runs(part, limit_to_as_of(plan.query, as_of)):
@@ -494,13 +496,15 @@ class Engine:
     ) -> tuple[Sheet | None, list[Missing]]:
         """Return the sheet of one part, or None when it is empty, and its missing items."""
         table = await self._computer.compute(part, query, as_of, layout)
+        left_out = LeftOut()
         if layout == "summary" and query.kind and table.num_rows:
-            table = select_columns(table, query)
+            left_out = find_left_out(table, part, query)
+            table = None if left_out.is_most else select_columns(table, query)
             if table is None:
-                return None, [self._report_no_rows(part, query)]
+                return None, [*left_out.missing] or [self._report_no_rows(part, query)]
         columns = describe_columns(table, part, self.layer, query, layout)
         # A ranking lists what there is; its gaps would be every entity that did not make it.
-        missing = [] if layout == "long" else find_gaps(table, part, query, as_of, layout)
+        missing = [] if layout == "long" else [*left_out.missing, *find_gaps(table, part, query, as_of, layout)]
         values = [column for column in columns if column.indicator]
         if not table.num_rows or all(column.nulls == table.num_rows for column in values):
             unfit = query.filters and table.num_rows == 0

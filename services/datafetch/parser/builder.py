@@ -182,6 +182,8 @@ class _Builder:
         is_rates = len(self.specs) == len(self.names) > 0 and all(map(is_rate, self.specs))
         if is_rates and tuple(self.statistics) == (Statistic.CHANGE,) and says("basis", self.text):
             return "basis points"
+        if not self.draft.unit and self._mixes_rates():
+            return "%"
         unit = parse_unit(self.draft.unit) if self.draft.unit else None
         is_share = unit is not None and unit.fraction > 0
         if self.transform in STEP_MONTHS and not is_share:
@@ -190,6 +192,12 @@ class _Builder:
         # A unit converts the values below a statistic: "return in %" must not ask for prices in per cent.
         is_below = is_share and set(self.statistics) - {Statistic.CHANGE} - VALUES
         return "" if self.is_cross or is_below else self.draft.unit
+
+    def _mixes_rates(self) -> bool:
+        """Return whether rates of change stand beside stored rates in per cent: inflation beside an interest rate."""
+        # A fraction beside per cent cannot be compared at a glance, nor drawn on one axis.
+        is_change = [name.partition("(")[0] in STEP_MONTHS for name in self.names]
+        return any(is_change) and len(self.specs) == is_change.count(False) > 0 and all(map(is_rate, self.specs))
 
     def _list_ranges(self) -> tuple[tuple[date, date], ...]:
         """Return the ranges of periods listed one by one ("2021 against 2019"), or ``()`` when one covers them all.

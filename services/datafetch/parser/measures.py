@@ -176,7 +176,7 @@ def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, s
         text = cue("bond_yield").sub("\0\0\0", text)
     found = read_statistics(text)
     if found in ((), (Statistic.RETURN,)) and is_counted(said):
-        # "How many jobs were added": the counted noun is the indicator's own name.
+        # "How many jobs were added", "jobs lost": the counted noun is the indicator's own name.
         found = (Statistic.CHANGE,)
     if not found and says("changed", text):
         found = (Statistic.RETURN if all(spec.default for spec in specs) else Statistic.CHANGE,)
@@ -224,7 +224,8 @@ def _find_last(draft: Draft, text: str) -> tuple[Statistic, ...]:
     """Return ``LAST`` when the newest value, or the value at the end of a named period, is asked for."""
     periods, whole = draft.reading.periods, draft.reading.whole
     if not periods:
-        return (Statistic.LAST,) if says("latest", text) else ()
+        is_vague = says("vague_time", text) and not says("series", text)
+        return (Statistic.LAST,) if is_vague or says("latest", text) else ()
     is_point = not any(p.relative or p.grain == Frequency.NATIVE for p in periods) and not says("each", text)
     is_end = is_point and any(p.edge == "end" for p in periods) and whole.start not in (None, whole.end)
     return (Statistic.LAST,) if is_end else ()

@@ -18,6 +18,7 @@ from fathom.core.errors import Conflict, CorruptData, FathomError, InvalidField,
 from fathom.core.ids import checked_id, content_hash
 from fathom.domain.bundle.manifest import verify
 from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.corpus.bundle_vectors import Bundle
 from fathom.services.retrieval.corpus.own import PREFIX, ROOT, is_own, make_state_key
 from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.snapshot import Manifest, Open, Snapshot, hash_file
@@ -60,6 +61,7 @@ class CorpusRegistry:
     ) -> None:
         self._config, self._store = config, store
         self._snapshots = SnapshotStore(config, store, open_encoder, make_database)
+        self._bundle = Bundle(config, open_encoder)
         self._states: dict[str, CorpusState] = {}
         # Two at most, mapped from disk and so without a size; pruning must know them all by name.
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
@@ -83,12 +85,23 @@ class CorpusRegistry:
 
     def _open_bundle(self, source: Path) -> Snapshot:
         manifest, name = verify(source), self._config.corpus_name
+        recipe, open_encoder = self._bundle.choose(source)
         return self._snapshots.open_or_build(
-            name, manifest.snapshot, self._config.get_recipe(name), lambda: read_documents(source)
+            name, manifest.snapshot, recipe, lambda: read_documents(source), open_encoder=open_encoder
         )
 
+    async def _add_vectors(self) -> None:
+        """Serve the bundle with vectors, once they have been computed, unless another snapshot was activated."""
+        source, state = self._config.corpus_dir, self._states.get(self._config.corpus_name)
+        if source is None or state is None or state.noted or not self._bundle.is_due or state.writing.locked():
+            return
+        async with state.writing:
+            snapshot = await asyncio.to_thread(self._open_bundle, source)
+            state.active, state.head = snapshot, snapshot.manifest
+
     async def refresh(self) -> None:
-        """Apply the shared state: snapshots activated by other processes, and new corpora."""
+        """Apply the shared state, snapshots activated by other processes and new corpora, and the bundle's vectors."""
+        await self._add_vectors()
         for stored in await self._store.list(STATES):
             name = stored.key.removeprefix(STATES).removesuffix(".json")
             state = self._states.setdefault(name, CorpusState())
@@ -207,7 +220,7 @@ class CorpusRegistry:
         The first snapshot of a corpus becomes active. The caller holds the corpus' ``writing`` lock.
         """
         state, base = self._states[corpus], await self.open_head(corpus)
-        recipe = self._config.get_recipe(corpus)
+        recipe = self._bundle.get_recipe(corpus, state.head)
         if is_own(corpus):
             # Small, many and short-lived: files that are deleted with the corpus.
             recipe = recipe.model_copy(update={"engine": "embedded"})
@@ -229,7 +242,7 @@ class CorpusRegistry:
         async with state.writing:
             refuse_if_broken(state)
             head = await self.open_head(name)
-            if head is None or head.manifest.recipe != self._config.get_recipe(name).model_dump():
+            if head is None or head.manifest.recipe != self._bundle.get_recipe(name, head.manifest).model_dump():
                 return await self.add(name, ())
             await self._snapshots.save(head)
             await self._write_state(name)

@@ -173,8 +173,12 @@ class SnapshotStore:
         recipe: Recipe,
         rows: Callable[[], Iterable[Document]],
         index_file: Path | None = None,
+        open_encoder: Open | None = None,
     ) -> Snapshot:
-        """Return the snapshot of a source that is in no store; reopened while neither source nor recipe change."""
+        """Return the snapshot of a source that is in no store; reopened while neither source nor recipe change.
+
+        ``open_encoder`` takes the place of the service's own when it is built.
+        """
         # Named by source and recipe: when either changes, the mark is another and the snapshot is built anew.
         mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
         if mark.exists():
@@ -183,7 +187,7 @@ class SnapshotStore:
             except CorruptData:
                 # A damaged local copy is rebuilt from its source instead of being reported.
                 mark.unlink()
-        snapshot = self.build(name, rows(), recipe, None, index_file)
+        snapshot = self.build(name, rows(), recipe, None, index_file, open_encoder)
         mark.write_text(snapshot.id)
         return snapshot
 
@@ -194,6 +198,7 @@ class SnapshotStore:
         recipe: Recipe,
         base: Snapshot | None,
         index_file: Path | None = None,
+        open_encoder: Open | None = None,
     ) -> Snapshot:
         """Build a snapshot and open it."""
         folder = self._folder / corpus
@@ -209,7 +214,9 @@ class SnapshotStore:
                     if base is not None and is_in_postgres(base.manifest):
                         # Its files are nowhere here; all of its documents are brought.
                         fresh, base = chain(base.table.documents, fresh), None
-                    manifest = build_snapshot(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
+                    manifest = build_snapshot(
+                        corpus, fresh, recipe, beside, open_encoder or self._open_encoder, base, index_file
+                    )
             except ImportError as error:
                 raise MissingExtra(error.name or "numpy", "dense" if recipe.encoder else "retrieval") from error
             final = folder / manifest.id

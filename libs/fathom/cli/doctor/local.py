@@ -127,6 +127,10 @@ def check_bundles(home: Path) -> Iterator[Finding]:
             yield Finding(f"data/{folder}", True, f"snapshot {manifest.snapshot[:12]}")
         except FathomError as error:
             yield Finding(f"data/{folder}", False, error.message, remedy)
+    # Computed behind the first question of `fathom up`; which file belongs to which documents is retrieval's to know.
+    vectors = sorted((home / "models" / "vectors" / "documents").glob("*.npy"))
+    state = "documents are ranked by words and vectors" if vectors else "documents are ranked by words alone so far"
+    yield Finding("data/corpus vectors", bool(vectors), state, "fathom data --vectors", needed=False)
 
 
 async def check_services(home: Path) -> list[Finding]:

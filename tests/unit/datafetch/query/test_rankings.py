@@ -1,0 +1,76 @@
+"""Rankings say whom they leave out, and are refused where that is most of those who are ranked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from fathom.services.datafetch.config import Config, SemanticFolder
+from fathom.services.datafetch.engine import Engine
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+STRANGERS = 300
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(tables_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    """An engine that has companies without prices beside the bundled ones."""
+    root = tmp_path_factory.mktemp("reports")
+    names = [f"Q{number:03d}" for number in range(STRANGERS)]
+    (root / "sales.csv").write_text("code,year,sales\n" + "".join(f"{name},2021,{len(name)}\n" for name in names))
+    content = {
+        "version": 1,
+        "entities": [{"id": name, "name": f"Quarry {name}", "kind": "stock"} for name in names],
+        "indicators": [
+            {"id": "quarry_sales", "name": "quarry sales", "unit": "t", "frequency": "annual", "kinds": ["stock"]}
+        ],
+        "tables": [
+            {
+                "id": "quarries", "path": "sales.csv", "entity": "code", "period": "year", "period_kind": "year",
+                "frequency": "annual", "source": "quarries", "vendor": "me", "columns": {"sales": "quarry_sales"},
+            }
+        ],
+    }  # fmt: skip
+    (root / "quarries.yaml").write_text(yaml.safe_dump(content))
+    made = Engine(
+        Config(data_dir=tables_dir, embedding="off", semantic=(SemanticFolder(folder=root),)),
+        today=lambda: date(2026, 11, 29),
+    )
+    await made.start()
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("question", ["which stock rose most in 2022", "2022年涨得最多的股票"])
+async def test_companies_without_prices_are_one_missing_item(engine: Engine, question: str) -> None:
+    result = await engine.ask(question, None)
+    (sheet,) = result.sheets
+    assert [column.entity for column in sheet.columns if column.indicator] == ["XOM"]
+    (item,) = result.missing
+    assert (item.subject, item.reason) == ("stocks", "NO_MATCH")
+    assert item.detail.startswith(f"{STRANGERS} of {STRANGERS + 21} stocks are not ranked")
+    assert len(item.nearest) <= 5
+
+
+@pytest.mark.parametrize(
+    "question", ["Which stock rose most last year?", "去年涨得最多的股票", "rank the stocks by return over last year"]
+)
+async def test_a_ranking_of_a_year_that_most_data_do_not_reach_is_refused(engine: Engine, question: str) -> None:
+    result = await engine.ask(question, None)
+    assert result.sheets == ()
+    item = next(item for item in result.missing if item.reason == "NO_DATA_IN_PERIOD")
+    assert item.detail.startswith("adjusted close of 20 of 21 stocks (Apple, ")
+    assert "has values from 1990-01-02 to 2022-12-28 only" in item.detail
+    assert item.nearest == ("2022-12-28",)
+
+
+async def test_who_has_no_value_yet_is_named_beside_the_ranking(engine: Engine) -> None:
+    result = await engine.ask("which stock fell most in 1995", None)
+    assert [column.entity for column in result.sheets[0].columns if column.indicator] == ["BBY"]
+    (item,) = [item for item in result.missing if item.reason == "NO_DATA_IN_PERIOD"]
+    assert "of 1 of 21 stocks (NVIDIA)" in item.detail
