@@ -36,6 +36,7 @@ export type Remembered = Schemas["fathom.api.planner.v1.Remembered"];
 export type RunEvent = Schemas["fathom.api.planner.v1.RunEvent"];
 export type RunFinished = Schemas["fathom.api.planner.v1.RunFinished"];
 export type RunRecord = Schemas["fathom.api.planner.v1.GetRunResponse"];
+export type RunPage = Schemas["fathom.api.planner.v1.ListRunsResponse"];
 export type RunSummary = Schemas["fathom.api.planner.v1.RunSummary"];
 export type RunWaiting = Schemas["fathom.api.planner.v1.RunWaiting"];
 export type Sampled = Schemas["fathom.api.planner.v1.Sampled"];
