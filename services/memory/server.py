@@ -67,7 +67,17 @@ def make_middle_term(config: Config, deps: Deps, engine: Engine, report: Callabl
 class MemoryServicer:
     """Answers the RPCs of the memory service."""
 
-    unimplemented: ClassVar[dict[str, str]] = {}
+    unimplemented: ClassVar[dict[str, str]] = dict.fromkeys(
+        (
+            "AddReviewItems",
+            "ListReviewQueues",
+            "ClaimReviewItem",
+            "DecideReviewItem",
+            "UndoReviewDecision",
+            "ListReviewDecisions",
+        ),
+        "the store of reviews follows",
+    )
 
     def __init__(
         self,

@@ -98,6 +98,12 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "ListFeedback": reads(),
             "ExportMemory": reads("scope.principal"),
             "EraseMemory": writes("scope.principal"),
+            "AddReviewItems": writes("request_id"),
+            "ListReviewQueues": reads(),
+            "ClaimReviewItem": writes("after_id"),
+            "DecideReviewItem": writes("item_id"),
+            "UndoReviewDecision": writes("item_id"),
+            "ListReviewDecisions": reads(),
         },
         "planner": {
             "Run": writes("request_id"),
