@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from fathom.api.memory.v1 import review_pb2 as pb
 from fathom.services.gateway.bodies import MAX_INT32, Body
+from fathom.services.gateway.users import Right
 
 AddedKind = Literal["comparison", "rewriting", "hallucination", "candidate"]
 Kind = Literal[AddedKind, "recheck"]
@@ -113,6 +114,12 @@ class NewDecision(Body):
             reason=self.reason,
             text=self.text,
         )
+
+
+class Rights(BaseModel):
+    """What the caller may do in the review."""
+
+    rights: list[Right] = Field(description="`review` decides on items, `review-items` adds them.")
 
 
 class Queue(BaseModel):

@@ -18,6 +18,7 @@ from fathom.services.gateway.reviews.bodies import (
     NewDecision,
     NewItems,
     Queues,
+    Rights,
     kind_to_proto,
     show_item,
     show_queue,
@@ -29,8 +30,18 @@ ItemId = Annotated[str, Path(description="Item id.")]
 
 def add_reviews(app: FastAPI, clients: Clients) -> None:
     """Add the routes."""
+    add_rights(app)
     add_queues(app, clients)
     add_decisions(app, clients)
+
+
+def add_rights(app: FastAPI) -> None:
+    """Add the route that says what the caller may do."""
+
+    @app.get("/v1/review/rights")
+    async def list_rights(request: Request) -> Rights:
+        """List the caller's rights in the review; none is an answer, too: pages show by it what they offer."""
+        return Rights(rights=sorted(request.scope.get(SCOPES, ())))
 
 
 def add_queues(app: FastAPI, clients: Clients) -> None:

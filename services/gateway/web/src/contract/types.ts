@@ -10,6 +10,7 @@ export type LinkPage = Schemas["LinkPage"];
 export type MadeLink = Schemas["MadeLink"];
 export type NamedEntity = Schemas["NamedEntity"];
 export type EntityList = Schemas["EntityList"];
+export type Rights = Schemas["Rights"];
 export type TablePage = Schemas["TablePage"];
 export type Missing = Schemas["fathom.api.common.v1.MissingItem"];
 export type Usage = Schemas["fathom.api.common.v1.Usage"];

@@ -1,4 +1,7 @@
 // What the address asks for: the page, or a part of the staff's area, #/review/<part>, which is a page of its own.
+import { useQuery } from "@tanstack/react-query";
+
+import { KEYS, readRights } from "../base/queries";
 import { Store } from "../base/store";
 
 const STAFF = "#/review";
@@ -23,3 +26,9 @@ export class Route extends Store {
 }
 
 export const addressOf = (part: string): string => (part ? `${STAFF}/${part}` : STAFF);
+
+// Whether the reader may decide on what waits for people: who may not is not led there.
+export function useMayReview(): boolean {
+  const { data } = useQuery({ queryKey: KEYS.rights, queryFn: readRights, staleTime: Infinity });
+  return data?.rights.includes("review") ?? false;
+}

@@ -2,7 +2,7 @@
 
 export const STAFF_WORDS = {
   en: {
-    review: "Review", areas: "Parts of the review", backToPage: "Back to the questions", overview: "Overview",
+    review: "Review", toContent: "To the content", areas: "Parts of the review", backToPage: "Back to the questions", overview: "Overview",
     queues: "Waiting for a decision", queuesNote: "Each item is decided once, by one person. What nobody has decided within ten minutes of opening goes to the next.",
     kind_comparison: "Comparisons", kind_rewriting: "Rewritten questions", kind_hallucination: "Unsupported statements", kind_candidate: "Corrected answers", kind_recheck: "Rechecks",
     about_comparison: "Which of two answers is better? Whose they are is shown afterwards.",
@@ -30,7 +30,7 @@ export const STAFF_WORDS = {
     frameworks: "Analysis frameworks", prompts: "Prompts", trainings: "Trainings", elsewhere: "Elsewhere",
   },
   zh: {
-    review: "审核", areas: "审核分区", backToPage: "返回提问", overview: "总览",
+    review: "审核", toContent: "跳到内容", areas: "审核分区", backToPage: "返回提问", overview: "总览",
     queues: "待审核", queuesNote: "每个条目由一人决定一次。打开后十分钟内未决定的条目会转给其他人。",
     kind_comparison: "答案对比", kind_rewriting: "问题改写", kind_hallucination: "无依据陈述", kind_candidate: "更正后的答案", kind_recheck: "复核",
     about_comparison: "两个答案哪个更好？答案来自谁，决定后才显示。",
