@@ -43,12 +43,15 @@ export default function Staff({ route }: { route: Route }) {
 }
 
 function Parts({ part, queues }: { part: string; queues: Queues | undefined }) {
+  const place = useRef<HTMLElement>(null);
+  // In a narrow window the parts are one line, which scrolls.
+  useEffect(() => place.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [part]);
   const waiting = new Map(queues?.queues.map(({ kind, open }) => [kind, open]));
   const entry = (name: string, title: string, open = 0): ReactNode => (
     <li key={name}><a href={addressOf(name)} aria-current={name === part ? "page" : undefined}>{title}{open > 0 && <span className="n">{open}<span className="sr-only">{` ${say("open")}`}</span></span>}</a></li>
   );
   return (
-    <nav aria-label={say("areas")}>
+    <nav ref={place} aria-label={say("areas")}>
       <ul>
         {entry("", say("overview"))}
         {KINDS.map((kind) => entry(kind, say(`kind_${kind}`), waiting.get(kind)))}

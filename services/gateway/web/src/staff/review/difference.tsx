@@ -1,18 +1,6 @@
 // What an edit has changed: words that went and words that came, within the text.
-import { type ChangeObject, diffWordsWithSpace } from "diff";
-
 import { say } from "../words";
-
-// Beyond so many changes a comparison word by word takes long, and says no more than the two texts do.
-const MOST_CHANGES = 1_500;
-
-// Pure: tested under Node.
-export function compare(before: string, after: string): ChangeObject<string>[] {
-  const whole: ChangeObject<string>[] = [
-    { value: before, removed: true, added: false, count: 1 }, { value: after, removed: false, added: true, count: 1 },
-  ];
-  return diffWordsWithSpace(before, after, { maxEditLength: MOST_CHANGES }) ?? whole;
-}
+import { compare } from "./compare";
 
 export function Difference({ before, after }: { before: string; after: string }) {
   if (before === after) return <p className="dim">{say("noDifference")}</p>;

@@ -42,7 +42,7 @@ export function VerdictForm({ desk, item }: { desk: Desk; item: Item }) {
         {!isEditing && <button type="button" className="danger" onClick={reject}>{say("reject")}</button>}
         <button ref={editButton} type="button" hidden={isEditing} onClick={edit}>{say("edit")}</button>
         <button type="button" className="quiet" onClick={() => void desk.skip()}>{say("skip")}</button>
-        <span className="dim keys">{say("keysVerdict")}</span>
+        <span className="dim keys">{say(isEditing ? "keysEdit" : "keysVerdict")}</span>
       </div>
     </form>
   );
