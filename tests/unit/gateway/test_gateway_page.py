@@ -545,22 +545,27 @@ def test_an_edit_is_compared_word_by_word_in_both_languages(run_module: Runner) 
 def test_figures_of_runs_are_by_state_and_by_model(run_module: Runner) -> None:
     program = "const { summarize } = await load('staff/dashboard/summary'); print(summarize(input));"
 
-    def run(reason: str, model: str, **usage: Any) -> dict[str, Any]:
+    def run(reason: str, model: str, seconds: int = 0, **usage: Any) -> dict[str, Any]:
         # As protobuf's JSON has them: 64-bit numbers are text.
         return {
             "stop_reason": f"STOP_REASON_{reason}",
             "model": model,
+            "start_time": "2026-01-01T00:00:00Z",
+            "end_time": f"2026-01-01T00:00:{seconds:02d}Z" if seconds else None,
+            "culprit": "policy" if reason == "FAILED" else "",
+            "error": "away" if reason == "FAILED" else "",
             "usage": {key: str(value) if key != "cost" else value for key, value in usage.items()} or None,
         }
 
     found = run_module(program, [
-        run("FINISHED", "a", prompt_tokens=10, completion_tokens=5, duration_ms=1000, cost=0.5),
-        run("FAILED", "a", prompt_tokens=1, completion_tokens=0, duration_ms=4000, cost=0.25),
-        run("FINISHED", "a", duration_ms=2000), run("UNSPECIFIED", ""),
+        run("FINISHED", "a", 1, prompt_tokens=10, completion_tokens=5, cost=0.5),
+        run("FAILED", "a", 4, prompt_tokens=1, completion_tokens=0, cost=0.25),
+        run("FINISHED", "a", 2), run("UNSPECIFIED", ""),
     ])  # fmt: skip
     assert found["states"] == [
         {"state": "finished", "runs": 2}, {"state": "failed", "runs": 1}, {"state": "running", "runs": 1},
     ]  # fmt: skip
+    assert found["causes"] == [{"cause": "policy", "runs": 1, "example": "away"}]
     busy, quiet = found["models"]
     assert busy == {
         "model": "a", "runs": 3, "answered": 2, "tokens": 16, "cost": 0.75, "median_ms": 2000, "slowest_ms": 4000,

@@ -7,7 +7,7 @@ import { language } from "../../base/words";
 import type { RunPage, RunSummary } from "../../contract/types";
 import { Problems } from "../review/problems";
 import { say } from "../words";
-import { type Figures, type ModelFigures, stateOf, summarize, tokensOf } from "./summary";
+import { type Figures, type ModelFigures, durationOf, laneOf, stateOf, summarize, tokensOf } from "./summary";
 
 const PAGE = 200;
 const REFRESH_MS = 15_000;
@@ -42,6 +42,10 @@ function Summary({ figures, total }: { figures: Figures; total: number }) {
       <ul className="states">{figures.states.map(({ state, runs }) => (
         <li key={state} data-state={state}><b>{count(runs)}</b> {say(state)}<meter max={total} value={runs} aria-label={`${say(state)}: ${runs} / ${total}`} /></li>
       ))}</ul>
+      {figures.causes.length > 0 && <h3>{say("byCause")}</h3>}
+      <ul className="causes">{figures.causes.map(({ cause, runs, example }) => (
+        <li key={cause} data-cause={cause}><b>{count(runs)}</b> <strong>{cause || say("noCulprit")}</strong> <span className="dim">{example}</span></li>
+      ))}</ul>
       <h3>{say("byModel")}</h3>
       <div className="scroll" tabIndex={0}>
         <table>
@@ -54,7 +58,7 @@ function Summary({ figures, total }: { figures: Figures; total: number }) {
 }
 
 const costOf = (cost: number): string => (cost ? cost.toPrecision(3) : "–");
-const timeOf = (ms: number | null): string => (ms ? duration(ms) : "–");
+const timeOf = (ms: number | null): string => (ms === null ? "–" : duration(ms));
 
 function ModelRow({ figures: { model, runs, answered, median_ms, slowest_ms, tokens, cost } }: { figures: ModelFigures }) {
   const cells = [count(runs), `${Math.round((100 * answered) / runs)} %`, timeOf(median_ms), timeOf(slowest_ms), count(tokens), costOf(cost)];
@@ -67,7 +71,7 @@ function Table({ runs }: { runs: RunSummary[] }) {
       <h3>{say("runs")}</h3>
       <div className="scroll runs" tabIndex={0}>
         <table>
-          <thead><tr>{["began", "state", "question", "model", "seconds", "tokens", "cost"].map((name, place) => <th key={name} className={place > 3 ? "number" : undefined}>{say(name)}</th>)}</tr></thead>
+          <thead><tr>{["began", "state", "question", "lane", "model", "lasted", "tokens", "cost"].map((name, place) => <th key={name} className={place > 4 ? "number" : undefined}>{say(name)}</th>)}</tr></thead>
           <tbody>{runs.map((run) => <RunRow key={run.run_id} run={run} />)}</tbody>
         </table>
       </div>
@@ -76,14 +80,13 @@ function Table({ runs }: { runs: RunSummary[] }) {
 }
 
 function RunRow({ run }: { run: RunSummary }) {
-  const ms = Number(run.usage?.duration_ms ?? 0);
   const began = run.start_time ? new Date(run.start_time).toLocaleString(language(), { dateStyle: "short", timeStyle: "short" }) : "–";
   return (
     <tr data-run={run.run_id}>
-      <td>{began}</td><td><span className={`verdict ${stateOf(run)}`}>{say(stateOf(run))}</span></td>
+      <td>{began}</td><td><span className={`verdict ${stateOf(run)}`} title={run.error || undefined}>{say(stateOf(run))}</span></td>
       <td className="asked-cell"><a href={path("runs", run.run_id)} target="_blank" rel="noreferrer" title={say("record")}>{run.question}</a></td>
-      <td>{run.model || say("planner")}</td>
-      {[ms ? (ms / 1000).toFixed(1) : "–", run.usage ? count(tokensOf(run)) : "–", costOf(Number(run.usage?.cost ?? 0))].map((text, place) => <td key={place} className="number">{text}</td>)}
+      <td>{laneOf(run) ? say(`lane_${laneOf(run)}`) : "–"}</td><td>{run.model || say("planner")}</td>
+      {[timeOf(durationOf(run)), run.usage ? count(tokensOf(run)) : "–", costOf(Number(run.usage?.cost ?? 0))].map((text, place) => <td key={place} className="number">{text}</td>)}
     </tr>
   );
 }
