@@ -64,7 +64,7 @@ from fathom.services.gateway.users import Users
 DOCUMENTED_MESSAGES = (
     datafetch.ListFrameworksResponse, datafetch.ImportTableResponse, datafetch.ApplyMeaningResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
-    planner.UpdateTodoResponse, planner.ReplayRunResponse,
+    planner.UpdateTodoResponse, planner.ReplayRunResponse, planner.ListPromptsResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
     memory.ListFactsResponse, memory.PutFactResponse,
     policy.ListModelsResponse, retrieval.ImportDocumentResponse,

@@ -14,9 +14,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.clients import Clients, RetryPolicy
@@ -69,6 +71,8 @@ class ReplayPlanner:
         """Raised for each new run."""
         self.before = 0
         """Runs that each new run finds before it."""
+        self.failure: tuple[str, str] | None = None
+        """Service and words of a failure that the list says of each run."""
         self._holding: int | None = None
         self._free = asyncio.Event()
         self._free.set()
@@ -217,8 +221,20 @@ class ReplayPlanner:
         return planner.GetRunResponse(trajectory=record, running=not run.is_finished)
 
     async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
-        runs = [planner.RunSummary(run_id=run_id, question=run.request.question) for run_id, run in self.runs.items()]
-        return planner.ListRunsResponse(runs=reversed(runs))
+        return planner.ListRunsResponse(runs=reversed([self._summarize(*one) for one in self.runs.items()]))
+
+    def _summarize(self, run_id: str, run: Replayed) -> planner.RunSummary:
+        summary = planner.RunSummary(run_id=run_id, question=run.request.question, model=run.request.model)
+        if run.is_finished:
+            first, last = run.events[0], run.events[-1]
+            summary.stop_reason, summary.lane = last.finished.stop_reason, common.LANE_INTERACTIVE
+            summary.start_time.CopyFrom(first.time)
+            summary.end_time.CopyFrom(last.time)
+            summary.usage.CopyFrom(last.finished.usage)
+        if self.failure is not None:
+            summary.stop_reason = trajectory.STOP_REASON_FAILED
+            summary.culprit, summary.error = self.failure
+        return summary
 
 
 class ReplayDatafetch:

@@ -81,6 +81,7 @@ class PlannerClient(Client):
     update_todo = Unary[planner.UpdateTodoRequest, planner.UpdateTodoResponse]()
     route_question = Unary[planner.RouteQuestionRequest, planner.RouteQuestionResponse]()
     list_tools = Unary[planner.ListToolsRequest, planner.ListToolsResponse]()
+    list_prompts = Unary[planner.ListPromptsRequest, planner.ListPromptsResponse]()
     rollout = ServerStream[planner.RolloutRequest, planner.RolloutResponse]()
     submit_rollout = Unary[planner.SubmitRolloutRequest, planner.SubmitRolloutResponse]()
     watch_rollout = ServerStream[planner.WatchRolloutRequest, planner.WatchRolloutResponse]()

@@ -119,6 +119,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "GetConsent": reads("run_id"),
             "RouteQuestion": SHARED,
             "ListTools": SHARED,
+            "ListPrompts": SHARED,
             "Rollout": writes("request_id"),
             "SubmitRollout": writes("rollout.request_id"),
             "WatchRollout": reads("rollout_id"),

@@ -586,6 +586,42 @@ class RouteQuestionResponse(_message.Message):
     form: AnswerForm
     def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
 
+class ListPromptsRequest(_message.Message):
+    __slots__ = ("stage",)
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    def __init__(self, stage: _Optional[str] = ...) -> None: ...
+
+class PromptFile(_message.Message):
+    __slots__ = ("id", "stage", "name", "version", "language", "output", "body", "sha256", "in_use", "issues")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    IN_USE_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    stage: str
+    name: str
+    version: int
+    language: str
+    output: str
+    body: str
+    sha256: str
+    in_use: bool
+    issues: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., stage: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., language: _Optional[str] = ..., output: _Optional[str] = ..., body: _Optional[str] = ..., sha256: _Optional[str] = ..., in_use: bool = ..., issues: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListPromptsResponse(_message.Message):
+    __slots__ = ("prompts",)
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    prompts: _containers.RepeatedCompositeFieldContainer[PromptFile]
+    def __init__(self, prompts: _Optional[_Iterable[_Union[PromptFile, _Mapping]]] = ...) -> None: ...
+
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
