@@ -12,7 +12,10 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+
+from google.protobuf.message import Message
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
@@ -35,6 +38,7 @@ from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.refs import to_ref
+from tests.e2e.files.reviews import RPCS, ReplayReviews
 from tests.e2e.script import Script
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -349,6 +353,13 @@ class ReplayMemory:
         self.edits: dict[str, memory.UpdateConversationRequest] = {}
         self.page_size = 0
         """Conversations on a page; 0 leaves it to the request."""
+        self.reviews = ReplayReviews()
+        for name in RPCS:
+            setattr(self, name, partial(self._review, name))
+
+    async def _review(self, name: str, request: Message, call: Call) -> Message:
+        answer: Message = await getattr(await self.reviews.open(), name)(request, call)
+        return answer
 
     def _turns(self, conversation_id: str) -> list[memory.Turn]:
         turns: list[memory.Turn] = []
@@ -493,6 +504,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers, log), deps
     finally:
         await service.close()
+        await remembered.reviews.close()
         await run_planner.close()
         await clients.close()
         await bus.close()

@@ -179,6 +179,7 @@ class ShownDecision(BaseModel):
     decided_at: str = Field(description="ISO 8601.")
 
 
+# Every member is always there, so that a page reads one shape before and after a decision.
 class Item(BaseModel):
     """An item as a reviewer may see it: whose the texts are, and the judge's grade, once it is decided."""
 
@@ -230,7 +231,9 @@ def show_item(item: pb.ReviewItem) -> Item:
             "history": [{"question": turn.question, "answer": turn.answer} for turn in item.history],
             "material": item.material,
             "texts": [
-                {"label": one.label, "text": one.text, "owner": one.owner if is_decided else None} for one in item.texts
+                # null and not "", since an item may have no owner.
+                {"label": one.label, "text": one.text, "owner": one.owner if is_decided else None}
+                for one in item.texts
             ],
             "machine": {
                 "verdict": machine.verdict,

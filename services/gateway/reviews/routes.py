@@ -110,6 +110,7 @@ def require_right(right: Right) -> Callable[[Request], None]:
     """Return a check that refuses callers without a right."""
 
     def check(request: Request) -> None:
+        # Before the body is read: whoever may not is not told either what would be wrong with it.
         if right not in request.scope.get(SCOPES, ()):
             raise PermissionDenied(f'needs the scope "{right}"')
 
