@@ -75,6 +75,7 @@ class ReplayPlanner:
         """Raised for each new run."""
         self.before = 0
         """Runs that each new run finds before it."""
+        self.prompts: list[planner.PromptFile] = []
         self.failure: tuple[str, str] | None = None
         """Service and words of a failure that the list says of each run."""
         self._holding: int | None = None
@@ -226,6 +227,10 @@ class ReplayPlanner:
 
     async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
         return planner.ListRunsResponse(runs=reversed([self._summarize(*one) for one in self.runs.items()]))
+
+    async def ListPrompts(self, request: planner.ListPromptsRequest, call: Call) -> planner.ListPromptsResponse:
+        """List what ``prompts`` has."""
+        return planner.ListPromptsResponse(prompts=self.prompts)
 
     def _summarize(self, run_id: str, run: Replayed) -> planner.RunSummary:
         summary = planner.RunSummary(run_id=run_id, question=run.request.question, model=run.request.model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.errors import InvalidField
 from fathom.services.planner.config import Config
@@ -47,4 +49,6 @@ def prompt_to_proto(prompt: Prompt, *, in_use: bool) -> pb.PromptFile:
         sha256=prompt.sha256,
         in_use=in_use,
         issues=header.issues,
+        few_shot=header.few_shot,
+        output_schema="" if header.output_schema is None else json.dumps(header.output_schema, ensure_ascii=False),
     )

@@ -9,6 +9,9 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from fathom.services.gateway.users import make_key
+from fathom.services.planner.config import Config
+from fathom.services.planner.prompts.catalogue import load_catalogue, read_prompt
+from fathom.services.planner.proto.prompts import list_prompts
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
@@ -274,3 +277,34 @@ async def test_the_area_is_read_when_it_is_wanted_and_leads_back_to_the_conversa
         assert page.url == conversation
         await page.go_back()
         await expect(page.locator("[data-run]")).to_contain_text("Why?")
+
+
+async def test_a_new_version_of_a_prompt_is_drafted_and_taken_as_a_file_that_the_planner_reads(
+    browser: Browser,
+) -> None:
+    catalogue = load_catalogue()
+    async with serve_script(Script(days=5)) as house:
+        house.planner.prompts = list(list_prompts(catalogue, Config()).prompts)
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await open_part(page, house.url, "prompts")
+        for line in ("research.en", "plan.zh"):
+            await page.get_by_label("Stage").select_option(line)
+            newest = catalogue.find(*line.split("."))
+            await expect(page.locator("[data-prompt] pre")).to_have_text(newest.body)
+            await page.get_by_role("button", name="Draft a new version").press("Enter")
+            await expect(page.locator("#draft")).to_be_focused()
+            await page.locator("#draft").fill(f"{newest.body}\n\nAnd one thing more.")
+            await expect(page.locator(".draft ins")).to_contain_text("And one thing more.")
+            async with page.expect_download() as downloading:
+                await page.get_by_role("button", name="Take the file").press("Enter")
+            download = await downloading.value
+            content = Path(await download.path()).read_text(encoding="utf-8")
+            drafted = read_prompt(download.suggested_filename, content)
+            assert drafted.body == f"{newest.body}\n\nAnd one thing more."
+            changed = {"version": newest.header.version + 1, "issues": ()}
+            assert drafted.header == newest.header.model_copy(update=changed)
+        await page.get_by_label("Stage").select_option("research.en")
+        await page.get_by_label("Compared with").select_option("research.v3.en")
+        await expect(page.locator(".prompt > .difference :is(ins, del)").first).to_be_visible()
+        expect_clean(watched)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fathom.core.errors import InvalidField
@@ -17,6 +19,8 @@ def test_every_prompt_is_listed_once_with_its_text_and_one_version_of_each_varia
     assert len(found) == len({one.id for one in found})
     for one in found:
         assert (one.body, one.sha256) == (catalogue.get(one.id).body, catalogue.get(one.id).sha256)
+        known = catalogue.get(one.id).header
+        assert (one.few_shot, json.loads(one.output_schema or "null")) == (known.few_shot, known.output_schema)
     variants = {(one.stage, one.name, one.language) for one in found}
     assert sorted((one.stage, one.name, one.language) for one in found if one.in_use) == sorted(variants)
 

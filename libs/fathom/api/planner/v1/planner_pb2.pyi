@@ -593,7 +593,7 @@ class ListPromptsRequest(_message.Message):
     def __init__(self, stage: _Optional[str] = ...) -> None: ...
 
 class PromptFile(_message.Message):
-    __slots__ = ("id", "stage", "name", "version", "language", "output", "body", "sha256", "in_use", "issues")
+    __slots__ = ("id", "stage", "name", "version", "language", "output", "body", "sha256", "in_use", "issues", "few_shot", "output_schema")
     ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -604,6 +604,8 @@ class PromptFile(_message.Message):
     SHA256_FIELD_NUMBER: _ClassVar[int]
     IN_USE_FIELD_NUMBER: _ClassVar[int]
     ISSUES_FIELD_NUMBER: _ClassVar[int]
+    FEW_SHOT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     id: str
     stage: str
     name: str
@@ -614,7 +616,9 @@ class PromptFile(_message.Message):
     sha256: str
     in_use: bool
     issues: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., stage: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., language: _Optional[str] = ..., output: _Optional[str] = ..., body: _Optional[str] = ..., sha256: _Optional[str] = ..., in_use: bool = ..., issues: _Optional[_Iterable[str]] = ...) -> None: ...
+    few_shot: bool
+    output_schema: str
+    def __init__(self, id: _Optional[str] = ..., stage: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., language: _Optional[str] = ..., output: _Optional[str] = ..., body: _Optional[str] = ..., sha256: _Optional[str] = ..., in_use: bool = ..., issues: _Optional[_Iterable[str]] = ..., few_shot: bool = ..., output_schema: _Optional[str] = ...) -> None: ...
 
 class ListPromptsResponse(_message.Message):
     __slots__ = ("prompts",)

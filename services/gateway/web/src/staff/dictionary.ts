@@ -28,6 +28,8 @@ export const STAFF_WORDS = {
     runs: "Runs", runsNote: "The newest runs of this tenant, as far as they are listed.", state: "State", model: "Model", lane: "Lane", lane_interactive: "interactive", lane_training: "training", lane_evaluation: "evaluation", lasted: "Lasted", byCause: "Failures by cause", noCulprit: "no service of ours", began: "Began", tokens: "Tokens", cost: "Cost", noRuns: "There are no runs yet.",
     byState: "By state", byModel: "By model", median: "median", slowest: "slowest", moreRuns: "Read more runs", record: "Record", finishedAnswer: "answered", planner: "planner's model",
     frameworks: "Analysis frameworks", trainings: "Trainings",
+    prompts: "Prompts", promptsNote: "The prompts of every stage as their files have them. A change is a new version: edit it here, take the file, check it with fathom prompt lint, and lay it beside the others or into the planner's prompt_dir.",
+    stage: "Stage", language: "Language", version: "Version", inUse: "in use", against: "Compared with", noVersion: "nothing", issues: "Answers", promptText: "Text of the prompt", draft: "Draft a new version", takeFile: "Take the file", dropDraft: "Drop the draft", draftText: "Text of the new version",
   },
   zh: {
     review: "审核", toContent: "跳到内容", areas: "审核分区", backToPage: "返回提问", overview: "总览",
@@ -56,5 +58,7 @@ export const STAFF_WORDS = {
     runs: "运行", runsNote: "本租户最近的运行，仅含列表中的内容。", state: "状态", model: "模型", lane: "通道", lane_interactive: "交互", lane_training: "训练", lane_evaluation: "评测", lasted: "用时", byCause: "失败原因", noCulprit: "非服务原因", began: "开始时间", tokens: "词元", cost: "费用", noRuns: "尚无运行。",
     byState: "按状态", byModel: "按模型", median: "中位数", slowest: "最慢", moreRuns: "读取更多运行", record: "记录", finishedAnswer: "已回答", planner: "规划器的模型",
     frameworks: "分析框架", trainings: "训练",
+    prompts: "提示词", promptsNote: "各阶段提示词文件的内容。修改即新增版本：在此编辑并下载文件，用 fathom prompt lint 检查后，放入其他提示词文件旁或规划器的 prompt_dir。",
+    stage: "阶段", language: "语言", version: "版本", inUse: "使用中", against: "对比版本", noVersion: "无", issues: "解决的问题", promptText: "提示词文本", draft: "起草新版本", takeFile: "下载文件", dropDraft: "放弃草稿", draftText: "新版本文本",
   },
 };

@@ -10,6 +10,7 @@ import { usePage } from "../page/context";
 import { LanguageSwitch, ThemeSwitch } from "../page/header";
 import { type Route, addressOf } from "../page/route";
 import { Runs } from "./dashboard/runs";
+import { Prompts } from "./registry/prompts";
 import { Decisions } from "./review/decisions";
 import { DeskView } from "./review/desk-view";
 import { KINDS, QUEUES_KEY, type Queues, isKind, readQueues } from "./review/items";
@@ -45,7 +46,7 @@ export default function Staff({ route }: { route: Route }) {
 function Parts({ part, queues }: { part: string; queues: Queues | undefined }) {
   const place = useRef<HTMLElement>(null);
   // In a narrow window the parts are one line, which scrolls.
-  useEffect(() => place.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [part]);
+  useEffect(() => { place.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); }, [part]);
   const waiting = new Map(queues?.queues.map(({ kind, open }) => [kind, open]));
   const entry = (name: string, title: string, open = 0): ReactNode => (
     <li key={name}><a href={addressOf(name)} aria-current={name === part ? "page" : undefined}>{title}{open > 0 && <span className="n">{open}<span className="sr-only">{` ${say("open")}`}</span></span>}</a></li>
@@ -57,6 +58,7 @@ function Parts({ part, queues }: { part: string; queues: Queues | undefined }) {
         {KINDS.map((kind) => entry(kind, say(`kind_${kind}`), waiting.get(kind)))}
         {entry("decisions", say("decisions"))}
         {entry("runs", say("runs"))}
+        {entry("prompts", say("prompts"))}
         <li><a href="frameworks">{say("frameworks")}</a></li>
         <li><a href="trainings">{say("trainings")}</a></li>
       </ul>
@@ -75,6 +77,7 @@ function Part({ part, queues, problem, onRetry }: PartProps) {
   if (isKind(part)) return <DeskView key={part} kind={part} />;
   if (part === "decisions") return <Decisions />;
   if (part === "runs") return <Runs />;
+  if (part === "prompts") return <Prompts />;
   if (queues) return <Overview queues={queues} />;
   if (!problem) return <p className="dim" role="status">{say("loading")}</p>;
   return <div className="notice"><h2>{say("failedRead")}</h2><Problems problem={problem} /><div className="choice"><button type="button" onClick={onRetry}>{say("retry")}</button></div></div>;

@@ -43,7 +43,7 @@ function Notice({ title, note, children }: { title: string; note: string; childr
 function ItemView({ desk, item }: { desk: Desk; item: Item }) {
   const question = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    if (!item.decision && (document.activeElement === document.body || document.activeElement === null)) question.current?.focus();
+    if (!item.decision) question.current?.focus();
   }, [item]);
   return (
     <article className="item" data-item={item.id}>

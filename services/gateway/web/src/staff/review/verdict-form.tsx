@@ -20,11 +20,14 @@ export function VerdictForm({ desk, item }: { desk: Desk; item: Item }) {
   const accept = (): void => void desk.decide({ decision: "accept", ...said });
   const reject = (): void => void desk.decide({ decision: "reject", ...said });
   const edit = (): void => setText(before);
-  const drop = (): void => {
-    setText(null);
-    editButton.current?.focus();
-  };
+  const drop = (): void => setText(null);
   const isEditing = text !== null;
+  const wasEditing = useRef(false);
+  useEffect(() => {
+    // What had the focus has gone with the editor.
+    if (wasEditing.current && !isEditing) editButton.current?.focus();
+    wasEditing.current = isEditing;
+  }, [isEditing]);
   useKeys(isEditing ? {} : { a: accept, r: reject, e: edit, s: () => void desk.skip() });
   const send = (event: FormEvent): void => {
     event.preventDefault();
