@@ -55,6 +55,7 @@ from fathom.services.gateway.page import add_page
 from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.routes import add_reports
+from fathom.services.gateway.reviews.routes import add_reviews
 from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
@@ -63,7 +64,7 @@ from fathom.services.gateway.users import Users
 DOCUMENTED_MESSAGES = (
     datafetch.ListFrameworksResponse, datafetch.ImportTableResponse, datafetch.ApplyMeaningResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
-    planner.UpdateTodoResponse, planner.ReplayRunResponse,
+    planner.UpdateTodoResponse, planner.ReplayRunResponse, planner.ListPromptsResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
     memory.ListFactsResponse, memory.PutFactResponse,
     policy.ListModelsResponse, retrieval.ImportDocumentResponse,
@@ -108,6 +109,7 @@ def create_app(
     add_library(app, engine)
     add_conversations(app, engine)
     add_profile(app, engine.clients)
+    add_reviews(app, engine.clients)
     add_operations(app, engine, telemetry)
     add_openai(app, engine, config)
     add_trainings(app, trainings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -13,11 +13,15 @@ def make_api_key(
     tenant: Annotated[str, typer.Argument(help="Whose runs, tables and conversations it opens.")],
     file: Annotated[Path, typer.Option(help="The gateway's api_keys_file; its hash is added there.")],
     expires: Annotated[str, typer.Option(help="Date on which it ends, e.g. 2027-12-31; never when empty.")] = "",
+    scope: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="What it may do beyond a user: review (decide), review-items (add items); repeatable."),
+    ] = None,
 ) -> None:
     """Make an API key for the gateway and print it; it is shown this once."""
     from fathom.services.gateway.users import make_key
 
-    key, line = make_key(name, tenant, expires)
+    key, line = make_key(name, tenant, expires, scope or ())
     with file.open("a", encoding="utf-8") as keys:
         keys.write(f"{line}\n")
     typer.echo(key)

@@ -28,6 +28,8 @@ class Config(Settings):
     """URL under which the provider publishes its keys."""
     oidc_tenant_claim: str = "tenant"
     """Claim of identity tokens that names the caller's tenant."""
+    oidc_roles_claim: str = "roles"
+    """Claim of identity tokens that lists the caller's roles; ``review`` decides on what waits for people."""
     allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     """Host names under which the gateway may be addressed; ``["*"]`` allows any.
 

@@ -23,7 +23,7 @@ from fathom.core.errors import FathomError, PayloadTooLarge, Unauthenticated
 from fathom.core.telemetry import SECONDS_BUCKETS, Telemetry
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.problems import build_problem, to_problem
-from fathom.services.gateway.users import Users
+from fathom.services.gateway.users import SCOPES, Users
 
 # Probes of load balancers carry no token and address the pod by its IP.
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
@@ -88,6 +88,7 @@ class Guard:
             else:
                 # Whatever is called on the way is called for this tenant, whoever the headers name.
                 call = replace(current_call() or Call.new(), tenant=user.tenant, principal=user.name)
+                scope[SCOPES] = user.rights
                 with calling(call):
                     await self._proceed(scope, receive, send)
                 return

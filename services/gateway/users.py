@@ -7,9 +7,10 @@ import hmac
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,27 @@ MAX_KEYS_BYTES = 1 << 20
 FETCH_S = 5.0
 
 
+class Right(StrEnum):
+    """What not every caller of a tenant may do; a scope of an API key, or a role of an identity token."""
+
+    REVIEW = "review"
+    """Decides on what waits for people."""
+    REVIEW_ITEMS = "review-items"
+    """Puts items before them."""
+
+
+# The key under which a request carries its caller's rights.
+SCOPES = "fathom.scopes"
+NO_RIGHTS: frozenset[Right] = frozenset()
+
+
 @dataclass(frozen=True)
 class User:
-    """A verified caller of the gateway and its tenant."""
+    """A verified caller of the gateway, its tenant and its rights."""
 
     name: str
     tenant: str
+    rights: frozenset[Right] = NO_RIGHTS
 
 
 @dataclass(frozen=True)
@@ -49,10 +65,11 @@ class ApiKey:
     name: str
     tenant: str
     ends: float
+    rights: frozenset[Right] = NO_RIGHTS
 
 
 class ApiKeys:
-    """Keys of a file with one JSON object per line: name, tenant, sha256, and expires, a date, if it ends.
+    """Keys of a file with one JSON object per line: name, tenant, sha256, scopes, and expires, a date, if it ends.
 
     A changed file is read again, so that a key is withdrawn by removing its line.
     """
@@ -70,7 +87,7 @@ class ApiKeys:
         known = self._keys.get(hash_key(key))
         if known is None or known.ends <= self._clock():
             raise Unauthenticated("the API key is unknown or has expired")
-        return User(f"key:{known.name}", known.tenant)
+        return User(f"key:{known.name}", known.tenant, known.rights)
 
     def _stat(self) -> tuple[int, int]:
         try:
@@ -96,16 +113,17 @@ def parse_key(line: str, number: int) -> tuple[str, ApiKey]:
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise ValueError("sha256 is no hash")
         moment = datetime.fromisoformat(ends).replace(tzinfo=UTC).timestamp() if ends else float("inf")
-        return digest, ApiKey(str(found["name"]), checked_id("tenant", found["tenant"]), moment)
+        rights = frozenset(map(Right, found.get("scopes", ())))
+        return digest, ApiKey(str(found["name"]), checked_id("tenant", found["tenant"]), moment, rights)
     except (ValueError, KeyError, TypeError, AttributeError, InvalidField) as error:
         raise keys_error(f"line {number}: {error}") from error
 
 
-def make_key(name: str, tenant: str, expires: str = "") -> tuple[str, str]:
+def make_key(name: str, tenant: str, expires: str = "", scopes: Sequence[str] = ()) -> tuple[str, str]:
     """Return a new key, which is shown once, and its line for the file; raise ``ConfigError``."""
     key = API_KEY_PREFIX + secrets.token_urlsafe(32)
-    fields = {"name": name, "tenant": tenant, "sha256": hash_key(key), **({"expires": expires} if expires else {})}
-    line = json.dumps(fields)
+    fields: dict[str, Any] = {"name": name, "tenant": tenant, "sha256": hash_key(key)}
+    line = json.dumps(fields | ({"expires": expires} if expires else {}) | ({"scopes": [*scopes]} if scopes else {}))
     parse_key(line, 1)
     return key, line
 
@@ -156,7 +174,8 @@ class OpenIdProvider:
             raise Unauthenticated("the identity token is valid for more than a day")
         if ends + LEEWAY_S < now or issued > now + LEEWAY_S:
             raise Unauthenticated("the identity token has expired, or is not valid yet")
-        return User(f"user:{claims['sub']}", self._read_tenant(claims))
+        rights = read_rights(claims.get(self._config.oidc_roles_claim))
+        return User(f"user:{claims['sub']}", self._read_tenant(claims), rights)
 
     def _read_tenant(self, claims: Mapping[str, Any]) -> str:
         tenant = claims.get(self._config.oidc_tenant_claim)
@@ -218,15 +237,22 @@ class Users:
     async def identify(self, token: str) -> User:
         """Return whose token it is; raise ``Unauthenticated``, ``PermissionDenied`` and ``DependencyFailed``."""
         if self.is_open:
-            return User("", DEFAULT_TENANT)
+            return User("", DEFAULT_TENANT, frozenset(Right))
         # In constant time: that of an ordinary comparison tells how many characters are right.
         if self._config.token and hmac.compare_digest(token.encode(), self._config.token.encode()):
-            return User("token", DEFAULT_TENANT)
+            return User("token", DEFAULT_TENANT, frozenset(Right))
         if self._keys is not None and token.startswith(API_KEY_PREFIX):
             return self._keys.find(token)
         if self._provider is not None and token.count(".") == 2:
             return await self._provider.verify(token)
         raise Unauthenticated("a bearer token is required")
+
+
+def read_rights(claim: object) -> frozenset[Right]:
+    """Return the rights among the roles of an identity token: a list, or names with spaces between."""
+    # Roles are the provider's, for all its applications: those of others say nothing here.
+    roles = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
+    return frozenset(right for right in Right if right.value in roles)
 
 
 def open_provider(config: Config) -> OpenIdProvider | None:

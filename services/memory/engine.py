@@ -22,6 +22,8 @@ from fathom.services.memory.points import extract_points
 from fathom.services.memory.profile.derived import delete_derived
 from fathom.services.memory.profile.facts import Facts
 from fathom.services.memory.profile.stances import Stances
+from fathom.services.memory.reviews.erasing import delete_of_runs
+from fathom.services.memory.reviews.store import Reviews
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
 from fathom.services.memory.segments.storage import delete_turns
 from fathom.services.memory.threads import cut_page, load_thread, read_parent
@@ -101,6 +103,7 @@ class Engine:
         """Take the path of a SQLite file, or a URL of PostgreSQL and the most connections to it."""
         self.database, self._clock = Database(place, connections), clock
         self.facts, self.stances = Facts(self.database, clock), Stances(self.database, clock)
+        self.reviews = Reviews(self.database, clock)
 
     async def start(self) -> None:
         """Open or create the database; raise ``CorruptData``, ``FailedPrecondition`` and ``DependencyFailed``."""
@@ -294,6 +297,7 @@ class Engine:
             runs = select(TURNS.c.run).where(*of_conversation, TURNS.c.run != "")
             db.execute(delete(FEEDBACK).where(FEEDBACK.c.tenant == tenant, FEEDBACK.c.run.in_(runs)))
             delete_derived(db, tenant, conversation, runs)
+            delete_of_runs(db, tenant, runs)
             turns = delete_turns(db, tenant, *of_conversation)
             db.execute(
                 delete(CONVERSATIONS).where(CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)

@@ -22,6 +22,7 @@ from fathom.services.memory.retaining.messages import (
     rows_to_proto,
     scope_from_proto,
 )
+from fathom.services.memory.reviews.servicer import ReviewServicer
 from fathom.services.memory.rounds import Rounds
 from fathom.services.memory.segments.filing import Bounds
 from fathom.services.memory.segments.messages import found_to_proto, wanted_from_proto
@@ -64,7 +65,7 @@ def make_middle_term(config: Config, deps: Deps, engine: Engine, report: Callabl
     return MiddleTerm(engine.database, vectors, writer, Bounds(config.max_segments, config.segment_mib << 20), report)
 
 
-class MemoryServicer:
+class MemoryServicer(ReviewServicer):
     """Answers the RPCs of the memory service."""
 
     unimplemented: ClassVar[dict[str, str]] = {}
@@ -78,6 +79,7 @@ class MemoryServicer:
         nudge: Callable[[], None] = lambda: None,
     ) -> None:
         """Create the servicer; ``nudge`` is called when something was appended."""
+        super().__init__(engine.reviews)
         self._engine, self._config, self._middle = engine, config, middle
         self._eraser, self._nudge = eraser, nudge
         self._exporter, self._feedback = Exporter(engine.database), Feedback(engine.database)

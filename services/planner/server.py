@@ -28,6 +28,7 @@ from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.proto.prompts import list_prompts
 from fathom.services.planner.recording.tape import Recordings
 from fathom.services.planner.recording.transport import RecordedTransport
 from fathom.services.planner.remembering.extraction import Extractor
@@ -295,6 +296,9 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in self._specs()])
+
+    async def ListPrompts(self, request: pb.ListPromptsRequest, call: Call) -> pb.ListPromptsResponse:
+        return list_prompts(self._resources.catalogue, self._resources.config, request.stage)
 
     def _specs(self) -> Sequence[ToolSpec]:
         # A task without a question makes resources whose tools are described but never called.

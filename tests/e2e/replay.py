@@ -12,11 +12,16 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from google.protobuf.message import Message
+
+from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.clients import Clients, RetryPolicy
@@ -33,6 +38,7 @@ from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.refs import to_ref
+from tests.e2e.files.reviews import RPCS, ReplayReviews
 from tests.e2e.script import Script
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -69,6 +75,9 @@ class ReplayPlanner:
         """Raised for each new run."""
         self.before = 0
         """Runs that each new run finds before it."""
+        self.prompts: list[planner.PromptFile] = []
+        self.failure: tuple[str, str] | None = None
+        """Service and words of a failure that the list says of each run."""
         self._holding: int | None = None
         self._free = asyncio.Event()
         self._free.set()
@@ -217,8 +226,24 @@ class ReplayPlanner:
         return planner.GetRunResponse(trajectory=record, running=not run.is_finished)
 
     async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
-        runs = [planner.RunSummary(run_id=run_id, question=run.request.question) for run_id, run in self.runs.items()]
-        return planner.ListRunsResponse(runs=reversed(runs))
+        return planner.ListRunsResponse(runs=reversed([self._summarize(*one) for one in self.runs.items()]))
+
+    async def ListPrompts(self, request: planner.ListPromptsRequest, call: Call) -> planner.ListPromptsResponse:
+        """List what ``prompts`` has."""
+        return planner.ListPromptsResponse(prompts=self.prompts)
+
+    def _summarize(self, run_id: str, run: Replayed) -> planner.RunSummary:
+        summary = planner.RunSummary(run_id=run_id, question=run.request.question, model=run.request.model)
+        if run.is_finished:
+            first, last = run.events[0], run.events[-1]
+            summary.stop_reason, summary.lane = last.finished.stop_reason, common.LANE_INTERACTIVE
+            summary.start_time.CopyFrom(first.time)
+            summary.end_time.CopyFrom(last.time)
+            summary.usage.CopyFrom(last.finished.usage)
+        if self.failure is not None:
+            summary.stop_reason = trajectory.STOP_REASON_FAILED
+            summary.culprit, summary.error = self.failure
+        return summary
 
 
 class ReplayDatafetch:
@@ -333,6 +358,13 @@ class ReplayMemory:
         self.edits: dict[str, memory.UpdateConversationRequest] = {}
         self.page_size = 0
         """Conversations on a page; 0 leaves it to the request."""
+        self.reviews = ReplayReviews()
+        for name in RPCS:
+            setattr(self, name, partial(self._review, name))
+
+    async def _review(self, name: str, request: Message, call: Call) -> Message:
+        answer: Message = await getattr(await self.reviews.open(), name)(request, call)
+        return answer
 
     def _turns(self, conversation_id: str) -> list[memory.Turn]:
         turns: list[memory.Turn] = []
@@ -477,6 +509,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers, log), deps
     finally:
         await service.close()
+        await remembered.reviews.close()
         await run_planner.close()
         await clients.close()
         await bus.close()

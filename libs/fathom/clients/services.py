@@ -6,6 +6,7 @@ from operator import methodcaller
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.memory.v1 import review_pb2 as review
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
@@ -55,6 +56,12 @@ class MemoryClient(Client):
     list_feedback = Unary[memory.ListFeedbackRequest, memory.ListFeedbackResponse]()
     export_memory = Unary[memory.ExportMemoryRequest, memory.ExportMemoryResponse]()
     erase_memory = Unary[memory.EraseMemoryRequest, memory.EraseMemoryResponse]()
+    add_review_items = Unary[review.AddReviewItemsRequest, review.AddReviewItemsResponse]()
+    list_review_queues = Unary[review.ListReviewQueuesRequest, review.ListReviewQueuesResponse]()
+    claim_review_item = Unary[review.ClaimReviewItemRequest, review.ClaimReviewItemResponse]()
+    decide_review_item = Unary[review.DecideReviewItemRequest, review.DecideReviewItemResponse]()
+    undo_review_decision = Unary[review.UndoReviewDecisionRequest, review.UndoReviewDecisionResponse]()
+    list_review_decisions = Unary[review.ListReviewDecisionsRequest, review.ListReviewDecisionsResponse]()
 
 
 class PlannerClient(Client):
@@ -74,6 +81,7 @@ class PlannerClient(Client):
     update_todo = Unary[planner.UpdateTodoRequest, planner.UpdateTodoResponse]()
     route_question = Unary[planner.RouteQuestionRequest, planner.RouteQuestionResponse]()
     list_tools = Unary[planner.ListToolsRequest, planner.ListToolsResponse]()
+    list_prompts = Unary[planner.ListPromptsRequest, planner.ListPromptsResponse]()
     rollout = ServerStream[planner.RolloutRequest, planner.RolloutResponse]()
     submit_rollout = Unary[planner.SubmitRolloutRequest, planner.SubmitRolloutResponse]()
     watch_rollout = ServerStream[planner.WatchRolloutRequest, planner.WatchRolloutResponse]()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import FastAPI, Query
+from fastapi import Depends, FastAPI, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
-from fathom.services.gateway.engine import Engine
+from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.services.gateway.engine import Engine, to_json
+from fathom.services.gateway.reviews.routes import require_right
 from fathom.services.gateway.schemas import reference
+from fathom.services.gateway.users import Right
 
 MAX_QUERY_CHARS = 100
 
@@ -41,6 +44,21 @@ def add_library(app: FastAPI, engine: Engine) -> None:
     ) -> JSONResponse:
         """List the analysis frameworks with their trees, as planning uses them."""
         return JSONResponse(await engine.list_frameworks(question, level))
+
+    shown = {"application/json": {"schema": reference(planner.ListPromptsResponse)}}
+
+    @app.get(
+        "/v1/prompts",
+        response_model=None,
+        responses={200: {"description": "OK", "content": shown}},
+        dependencies=[Depends(require_right(Right.REVIEW))],
+    )
+    async def list_prompts(
+        stage: Annotated[str, Query(max_length=MAX_QUERY_CHARS, description="Only of this stage; empty is all.")] = "",
+    ) -> JSONResponse:
+        """List the prompts of every stage, variant, version and language; 403 for who may not review."""
+        found = await engine.clients.planner.list_prompts(planner.ListPromptsRequest(stage=stage))
+        return JSONResponse(to_json(found))
 
     @app.get("/v1/entities")
     async def complete_entities(

@@ -12,12 +12,16 @@ from sqlalchemy import Connection, delete, exists, func, select, tuple_, update
 from fathom.services.memory.database import Database
 from fathom.services.memory.engine import DEFAULT_TITLE_CHARS
 from fathom.services.memory.retaining.scope import Scope
+from fathom.services.memory.reviews.erasing import delete_of_runs, delete_older, forget_reviewer
+from fathom.services.memory.reviews.schema import REVIEW_ITEMS
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, METADATA, TURNS
 from fathom.services.memory.segments.storage import delete_turns
 
 # Of one transaction, so that it ends within the database's limits.
 TURNS_AT_ONCE = 2_000
 DAY_S = 86_400.0
+# Tables, besides turns, whose tenants have something that may be too old.
+AGEING = (FEEDBACK, CONVERSATIONS, REVIEW_ITEMS)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Eraser:
             # The other tables have no turns that a later call would still have to find.
             if not has_more:
                 erase_others(db, scope, rows)
+                if scope.principal is not None:
+                    forget_reviewer(db, scope.tenant, scope.principal)
             return Erased(rows, has_more)
 
         return await self._database.run_transaction(work)
@@ -71,9 +77,7 @@ class Eraser:
             return 0
         tenants = await self._database.run_transaction(
             lambda db: (
-                db.execute(select(TURNS.c.tenant).union(select(FEEDBACK.c.tenant), select(CONVERSATIONS.c.tenant)))
-                .scalars()
-                .all()
+                db.execute(select(TURNS.c.tenant).union(*(select(table.c.tenant) for table in AGEING))).scalars().all()
             )
         )
         return sum([await self._expire_of(tenant) for tenant in tenants if self._keeping.of(tenant)])
@@ -86,6 +90,7 @@ class Eraser:
             erase_turns(db, tenant, rows, TURNS.c.tenant == tenant, TURNS.c.ended < oldest)
             old = (FEEDBACK.c.tenant == tenant, FEEDBACK.c.created < oldest)
             rows["feedback"] += db.execute(delete(FEEDBACK).where(*old)).rowcount
+            delete_older(db, tenant, oldest, rows)
             return rows.total()
 
         return await self._database.run_transaction(work)
@@ -101,6 +106,7 @@ def erase_turns(db: Connection, tenant: str, rows: Counter[str], *chosen: object
     runs = [row.run for row in found if row.run]
     of_runs = (FEEDBACK.c.tenant == tenant, FEEDBACK.c.run.in_(runs))
     rows["feedback"] += db.execute(delete(FEEDBACK).where(*of_runs)).rowcount
+    rows["review_items"] += delete_of_runs(db, tenant, runs)
     places = [(row.conversation, row.number) for row in found]
     rows["turns"] += delete_turns(db, tenant, tuple_(TURNS.c.conversation, TURNS.c.number).in_(places))
     conversations = sorted({row.conversation for row in found})

@@ -38,11 +38,12 @@ from fathom.services.planner.runs.conversation import (
     read_history,
     validate_parent,
 )
+from fathom.services.planner.runs.index.entry import Entry
 from fathom.services.planner.runs.log.events import fold_log, make_events_gone
 from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
-from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, as_of_run, first_leg
+from fathom.services.planner.runs.repository import Header, Leg, RunRepository, as_of_run, first_leg
 from fathom.services.planner.runs.waiting import Entrance
 from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.workflow.convert import PLAYED_BY

@@ -10,11 +10,11 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
-from fathom.api.common.v1.common_pb2 import Usage
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.core.errors import CorruptData, NotFound
 from fathom.core.paging import unknown_token
+from fathom.services.planner.runs.index.entry import Entry, make_summary
 from fathom.transport.store import ObjectStore, StoredObject
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -101,32 +101,6 @@ class Lease:
     epoch: int
     leg: int
     steps: int
-
-
-@dataclass(frozen=True)
-class RunUsage:
-    """Tokens that a run has used so far, and their cost."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost: float = 0.0
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Changes of a run's entry in the index: the current leg, and why it ended (0 while it runs) with its use."""
-
-    leg: int
-    stop_reason: int = 0
-    usage: RunUsage | None = None
-
-    @classmethod
-    def of(cls, ended: pb.Trajectory) -> Entry:
-        """Return the entry of a run that has ended."""
-        usage = RunUsage(**{known.name: getattr(ended.usage, known.name) for known in fields(RunUsage)})
-        return cls(ended.leg, ended.stop_reason, usage)
 
 
 class RunRepository:
@@ -221,14 +195,13 @@ class RunRepository:
         if not found["stop_reason"]:
             # An older planner that has ended it wrote no entry, and one that died at the end wrote it not yet.
             return await self.summarise(run_of_entry(place))
-        usage = found.get("usage")  # none in entries of earlier versions
         return make_summary(
             run_of_entry(place),
             found["question"],
             found["parent_run_id"],
             found["start_time"],
             found.get("model", ""),
-            Entry(found["leg"], found["stop_reason"], usage and read_usage(usage)),
+            Entry.read(found),
         )
 
     async def summarise(self, run_id: str) -> planner.RunSummary:
@@ -417,24 +390,6 @@ def first_leg(header: Header) -> Leg:
 def as_of_run(request: planner.RunRequest) -> Any:
     """Return the point in time of a run's data; None for all of them."""
     return request.as_of if request.HasField("as_of") else None
-
-
-def read_usage(found: Mapping[str, Any]) -> RunUsage:
-    """Return what an entry says that a run has used; a newer planner's may say more."""
-    return RunUsage(**{known.name: found[known.name] for known in fields(RunUsage) if known.name in found})
-
-
-def make_summary(
-    run_id: str, question: str, parent_run_id: str, start_time: float, model: str, entry: Entry
-) -> planner.RunSummary:
-    summary = planner.RunSummary(run_id=run_id, question=question, parent_run_id=parent_run_id, leg=entry.leg)
-    summary.model = model
-    if entry.usage is not None:
-        summary.usage.CopyFrom(Usage(**asdict(entry.usage)))
-    summary.start_time.FromMicroseconds(int(start_time * 1e6))
-    # The stubs give enum values as plain ints.
-    summary.stop_reason = cast(pb.StopReason, entry.stop_reason)
-    return summary
 
 
 def name_of(key: str) -> str:

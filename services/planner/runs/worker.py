@@ -43,12 +43,13 @@ from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, find_parent, load_conversation
 from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
+from fathom.services.planner.runs.index.entry import Entry
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
-from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
+from fathom.services.planner.runs.repository import Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
 from fathom.services.planner.workflow.convert import FORMS
@@ -455,7 +456,7 @@ class Worker:
                 self.bus, Lesson(header.run_id, stated.views, stated.statements), header.tenant, header.traceparent
             )
         await publish_end(events, trajectory, to_ref(stored))
-        await self.record.put_entry(header, Entry.of(trajectory))
+        await self.record.put_entry(header, Entry.of(trajectory, time.time()))
         await self._stop_children(header.run_id)
         self.log.info(
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,

@@ -39,6 +39,9 @@ PURE = (
     "run/run",
     "run/slots",
     "run/suggestions",
+    "staff/dashboard/summary",
+    "staff/dictionary",
+    "staff/review/compare",
 )
 STYLES = WEB / "src" / "styles" / "base.css"
 TAGS = {
@@ -482,7 +485,10 @@ def test_the_page_is_light_and_so_is_what_draws_figures() -> None:
     sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in files}
     figures = sum(size for name, size in sizes.items() if name.startswith("plotly-"))
     assert 100_000 < figures < 450_000, sizes
-    assert sum(sizes.values()) - figures < 250_000, sizes
+    # Read by those who review alone.
+    staff = sum(size for name, size in sizes.items() if name.startswith("staff-"))
+    assert 5_000 < staff < 40_000, sizes
+    assert sum(sizes.values()) - figures - staff < 250_000, sizes
 
 
 def test_values_behind_a_figure_are_rows_for_a_spreadsheet(run_module: Runner) -> None:
@@ -505,16 +511,66 @@ def test_values_behind_a_figure_are_rows_for_a_spreadsheet(run_module: Runner) -
 
 
 def test_both_languages_have_every_word(run_module: Runner) -> None:
+    """The staff's area has words of its own, and where it has none those of the page."""
     program = (
-        "const { WORDS, EXAMPLES } = await load('base/dictionary');"
-        "print([Object.keys(WORDS.en), Object.keys(WORDS.zh), EXAMPLES.en.length, EXAMPLES.zh.length]);"
+        "const { WORDS, EXAMPLES } = await load('base/dictionary'); const { STAFF_WORDS } = await load('staff/dictionary');"
+        "print([...[WORDS, STAFF_WORDS].flatMap(({ en, zh }) => [Object.keys(en), Object.keys(zh)]), EXAMPLES.en.length, EXAMPLES.zh.length]);"
     )
-    english, chinese, examples, chinese_examples = run_module(program, None)
+    english, chinese, of_staff, of_staff_chinese, examples, chinese_examples = run_module(program, None)
     assert set(english) == set(chinese)
+    assert set(of_staff) == set(of_staff_chinese)
     assert examples == chinese_examples
-    pattern = re.compile(r'(?:word\(|data-(?:word|label|placeholder)=)"(\w+)"')
-    used = {key for path in SOURCES for key in pattern.findall(path.read_text(encoding="utf-8"))}
-    assert used <= set(english)
+    pattern = re.compile(r'(?:(word|say)\(|data-(?:word|label|placeholder)=)"(\w+)"')
+    used = {found for path in SOURCES for found in pattern.findall(path.read_text(encoding="utf-8"))}
+    assert {key for name, key in used if name != "say"} <= set(english)
+    assert {key for name, key in used if name == "say"} <= {*english, *of_staff}
+
+
+def test_an_edit_is_compared_word_by_word_in_both_languages(run_module: Runner) -> None:
+    """What stays, what goes and what comes are both texts again; texts that share nothing are not compared in pieces."""
+    program = "const { compare } = await load('staff/review/compare'); print(input.map(([a, b]) => compare(a, b)));"
+    pairs = [
+        ("Revenue of AAA in 2020", "Revenue of BBB in 2020"), ("茅台2021年的净利润", "茅台2021年归母净利润"),
+        (" ".join(map(str, range(4_000))), " ".join(map(str, range(5_000, 9_000)))), ("", "new"),
+    ]  # fmt: skip
+    found = run_module(program, pairs)
+    for (before, after), parts in zip(pairs, found, strict=True):
+        assert "".join(part["value"] for part in parts if not part["added"]) == before
+        assert "".join(part["value"] for part in parts if not part["removed"]) == after
+    changed = [[part["value"] for part in parts if part["added"] or part["removed"]] for parts in found]
+    assert changed[:2] == [["AAA", "BBB"], ["的", "归母"]]
+    assert len(changed[2]) == 2
+
+
+def test_figures_of_runs_are_by_state_and_by_model(run_module: Runner) -> None:
+    program = "const { summarize } = await load('staff/dashboard/summary'); print(summarize(input));"
+
+    def run(reason: str, model: str, seconds: int = 0, **usage: Any) -> dict[str, Any]:
+        # As protobuf's JSON has them: 64-bit numbers are text.
+        return {
+            "stop_reason": f"STOP_REASON_{reason}",
+            "model": model,
+            "start_time": "2026-01-01T00:00:00Z",
+            "end_time": f"2026-01-01T00:00:{seconds:02d}Z" if seconds else None,
+            "culprit": "policy" if reason == "FAILED" else "",
+            "error": "away" if reason == "FAILED" else "",
+            "usage": {key: str(value) if key != "cost" else value for key, value in usage.items()} or None,
+        }
+
+    found = run_module(program, [
+        run("FINISHED", "a", 1, prompt_tokens=10, completion_tokens=5, cost=0.5),
+        run("FAILED", "a", 4, prompt_tokens=1, completion_tokens=0, cost=0.25),
+        run("FINISHED", "a", 2), run("UNSPECIFIED", ""),
+    ])  # fmt: skip
+    assert found["states"] == [
+        {"state": "finished", "runs": 2}, {"state": "failed", "runs": 1}, {"state": "running", "runs": 1},
+    ]  # fmt: skip
+    assert found["causes"] == [{"cause": "policy", "runs": 1, "example": "away"}]
+    busy, quiet = found["models"]
+    assert busy == {
+        "model": "a", "runs": 3, "answered": 2, "tokens": 16, "cost": 0.75, "median_ms": 2000, "slowest_ms": 4000,
+    }  # fmt: skip
+    assert (quiet["model"], quiet["median_ms"], quiet["slowest_ms"]) == ("", None, None)
 
 
 async def test_plotly_comes_packed_from_the_package_and_is_cached(door: Door) -> None:

@@ -41,9 +41,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     with psycopg.connect(url, autocommit=True) as connection:
         # Faster than making the tables anew for every test.
         if connection.execute("select to_regclass('conversations')").fetchone() != (None,):
-            connection.execute(
-                "truncate conversations, turns, feedback, segments, pages, facts, stances restart identity"
-            )
+            names = "conversations, turns, feedback, segments, pages, facts, stances, review_items, review_decisions"
+            connection.execute(f"truncate {names} restart identity")
     return url
 
 

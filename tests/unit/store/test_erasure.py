@@ -8,7 +8,8 @@ from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.core.call import Call, calling
 from fathom.core.errors import Conflict
 from fathom.operations.erasure import erase_runs
-from fathom.services.planner.runs.repository import Entry, Header, RunRepository
+from fathom.services.planner.runs.index.entry import Entry
+from fathom.services.planner.runs.repository import Header, RunRepository
 from fathom.transport.store import ObjectStore, open_store
 from fathom.transport.store.tenant import TenantStore
 

@@ -7,7 +7,8 @@ import { makeQueryClient } from "./base/queries";
 import { Draft } from "./composer/draft";
 import { Uploads } from "./composer/uploads";
 import { Layout } from "./page/layout";
-import { Page } from "./page/page";
+import { Root } from "./page/root";
+import { Route } from "./page/route";
 import { Session } from "./page/session";
 import { Unlisted } from "./page/unlisted";
 
@@ -17,4 +18,4 @@ const parts = {
   draft: new Draft(), layout: new Layout(), preferences: new Preferences(), session: new Session(queries, uploads, unlisted), unlisted, uploads,
 };
 
-createRoot(document.getElementById("root")!).render(<QueryClientProvider client={queries}><Page parts={parts} /></QueryClientProvider>);
+createRoot(document.getElementById("root")!).render(<QueryClientProvider client={queries}><Root parts={parts} route={new Route()} /></QueryClientProvider>);

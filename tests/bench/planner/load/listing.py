@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.services.planner.runs.repository import Entry, Header, RunRepository, name_of
+from fathom.services.planner.runs.index.entry import Entry
+from fathom.services.planner.runs.repository import Header, RunRepository, name_of
 from fathom.transport.store.folder import FolderStore
 
 RUNS, PAGE, REPEATS = (100, 1_000), 50, 5

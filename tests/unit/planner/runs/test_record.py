@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import InvalidField
 from fathom.core.paging import write_token
-from fathom.services.planner.runs.repository import Entry, Header, RunRepository, name_of
+from fathom.services.planner.runs.index.entry import Entry
+from fathom.services.planner.runs.repository import Header, RunRepository, name_of
 from fathom.transport.store.memory import MemoryStore
 from tests.support.counting import CountingStore
+from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish
 
 
@@ -115,12 +119,42 @@ async def test_an_entry_follows_its_run_through_end_and_resumption() -> None:
         assert ((await entry()).leg, (await entry()).stop_reason) == (1, trajectory.STOP_REASON_UNSPECIFIED)
         await house.runs.queue(run_header, Lane.INTERACTIVE)
         await house.events(leg=leg.number)
-        ended = await entry()
+
+        async def noted() -> pb.RunSummary | None:
+            # Its end is told before it is noted.
+            found = await entry()
+            return found if found.HasField("end_time") else None
+
+        ended = await eventually(noted)
     assert (ended.run_id, ended.leg, ended.stop_reason) == ("run_1", 1, trajectory.STOP_REASON_FINISHED)
     # Of both legs, as its record has it.
     kept = (await house.runs.get("run_1", 1)).trajectory.usage
     assert ended.usage.completion_tokens == kept.completion_tokens > spent.usage.completion_tokens > 0
     assert (ended.usage.prompt_tokens, ended.usage.cost) == (kept.prompt_tokens, kept.cost)
+    assert "budget is spent" in spent.error
+    assert not ended.error
+    assert ended.lane == common.LANE_INTERACTIVE
+    assert ended.end_time.ToNanoseconds() > ended.start_time.ToNanoseconds()
+
+
+async def test_an_entry_says_what_failed_and_where_and_those_of_earlier_versions_say_nothing() -> None:
+    record = RunRepository(MemoryStore())
+    begun = header("run_1", 1.0)
+    await record.create(begun)
+    ended = trajectory.Trajectory(stop_reason=trajectory.STOP_REASON_FAILED, culprit="sandbox", error="x" * 1_000)
+    await record.put_entry(begun, Entry.of(ended, 3.5))
+    (place,) = await record.list_runs(10, "")
+    failed = await record.get_summary(place)
+    assert (failed.culprit, failed.error, failed.end_time.ToJsonString()) == (
+        "sandbox", "x" * 200, "1970-01-01T00:00:03.500Z",
+    )  # fmt: skip
+    content = json.loads(await record.store.get(place))
+    earlier = {name: content[name] for name in ("question", "parent_run_id", "start_time", "leg", "stop_reason")}
+    await record.store.put(place, json.dumps({**earlier, "of_a_newer_planner": 1}).encode(), "application/json")
+    known = await record.get_summary(place)
+    assert known.stop_reason == trajectory.STOP_REASON_FAILED
+    assert not known.HasField("end_time")
+    assert not known.HasField("usage")
 
 
 async def test_an_end_whose_entry_was_not_written_is_read_from_the_record() -> None:

@@ -1,3 +1,4 @@
+from fathom.api.memory.v1 import review_pb2 as _review_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper

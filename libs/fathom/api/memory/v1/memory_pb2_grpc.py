@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from fathom.api.memory.v1 import memory_pb2 as fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2
+from fathom.api.memory.v1 import review_pb2 as fathom_dot_api_dot_memory_dot_v1_dot_review__pb2
 
 GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
@@ -114,6 +115,36 @@ class MemoryServiceStub(object):
                 '/fathom.api.memory.v1.MemoryService/EraseMemory',
                 request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryResponse.FromString,
+                _registered_method=True)
+        self.AddReviewItems = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/AddReviewItems',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.AddReviewItemsRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.AddReviewItemsResponse.FromString,
+                _registered_method=True)
+        self.ListReviewQueues = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/ListReviewQueues',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewQueuesRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewQueuesResponse.FromString,
+                _registered_method=True)
+        self.ClaimReviewItem = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/ClaimReviewItem',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ClaimReviewItemRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ClaimReviewItemResponse.FromString,
+                _registered_method=True)
+        self.DecideReviewItem = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/DecideReviewItem',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.DecideReviewItemRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.DecideReviewItemResponse.FromString,
+                _registered_method=True)
+        self.UndoReviewDecision = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/UndoReviewDecision',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.UndoReviewDecisionRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.UndoReviewDecisionResponse.FromString,
+                _registered_method=True)
+        self.ListReviewDecisions = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/ListReviewDecisions',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewDecisionsRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewDecisionsResponse.FromString,
                 _registered_method=True)
 
 
@@ -244,6 +275,53 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddReviewItems(self, request, context):
+        """Adds items that people have to decide on; a known key adds nothing, and may bring a later verdict of a program.
+        Errors: INVALID_ARGUMENT (items[n].…), CONFLICT (items[n].key: another item), FAILED_PRECONDITION (full).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReviewQueues(self, request, context):
+        """Counts the items of each queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClaimReviewItem(self, request, context):
+        """Gives the oldest open item that nobody else holds, and keeps it from others for ten minutes.
+        Errors: INVALID_ARGUMENT (kind), NOT_FOUND (after_id).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecideReviewItem(self, request, context):
+        """Decides on an item, once; the same decision again changes nothing.
+        Errors: INVALID_ARGUMENT (verdict, grade, text, reason), NOT_FOUND, CONFLICT (version: decided meanwhile).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoReviewDecision(self, request, context):
+        """Takes the caller's decision back, within ten minutes; a recheck that it made goes, unless it is decided.
+        Errors: NOT_FOUND, PERMISSION_DENIED (another's decision), FAILED_PRECONDITION (too late).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReviewDecisions(self, request, context):
+        """Lists decided items, those decided last first.
+        Errors: INVALID_ARGUMENT (page_size, page_token).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -326,6 +404,36 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.EraseMemory,
                     request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryRequest.FromString,
                     response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryResponse.SerializeToString,
+            ),
+            'AddReviewItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddReviewItems,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.AddReviewItemsRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.AddReviewItemsResponse.SerializeToString,
+            ),
+            'ListReviewQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReviewQueues,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewQueuesRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewQueuesResponse.SerializeToString,
+            ),
+            'ClaimReviewItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClaimReviewItem,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ClaimReviewItemRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ClaimReviewItemResponse.SerializeToString,
+            ),
+            'DecideReviewItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecideReviewItem,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.DecideReviewItemRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.DecideReviewItemResponse.SerializeToString,
+            ),
+            'UndoReviewDecision': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoReviewDecision,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.UndoReviewDecisionRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.UndoReviewDecisionResponse.SerializeToString,
+            ),
+            'ListReviewDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReviewDecisions,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewDecisionsRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewDecisionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -761,6 +869,168 @@ class MemoryService(object):
             '/fathom.api.memory.v1.MemoryService/EraseMemory',
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryRequest.SerializeToString,
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddReviewItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/AddReviewItems',
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.AddReviewItemsRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.AddReviewItemsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReviewQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/ListReviewQueues',
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewQueuesRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClaimReviewItem(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/ClaimReviewItem',
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ClaimReviewItemRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ClaimReviewItemResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecideReviewItem(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/DecideReviewItem',
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.DecideReviewItemRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.DecideReviewItemResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoReviewDecision(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/UndoReviewDecision',
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.UndoReviewDecisionRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.UndoReviewDecisionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReviewDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/ListReviewDecisions',
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewDecisionsRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_review__pb2.ListReviewDecisionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

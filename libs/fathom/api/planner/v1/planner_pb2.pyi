@@ -471,7 +471,7 @@ class ListRunsRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class RunSummary(_message.Message):
-    __slots__ = ("run_id", "question", "stop_reason", "start_time", "parent_run_id", "leg", "model", "usage")
+    __slots__ = ("run_id", "question", "stop_reason", "start_time", "parent_run_id", "leg", "model", "usage", "end_time", "lane", "culprit", "error")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     STOP_REASON_FIELD_NUMBER: _ClassVar[int]
@@ -480,6 +480,10 @@ class RunSummary(_message.Message):
     LEG_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     question: str
     stop_reason: _trajectory_pb2.StopReason
@@ -488,7 +492,11 @@ class RunSummary(_message.Message):
     leg: int
     model: str
     usage: _common_pb2.Usage
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., leg: _Optional[int] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ...) -> None: ...
+    end_time: _timestamp_pb2.Timestamp
+    lane: _common_pb2.Lane
+    culprit: str
+    error: str
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., stop_reason: _Optional[_Union[_trajectory_pb2.StopReason, str]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., leg: _Optional[int] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., culprit: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
@@ -577,6 +585,46 @@ class RouteQuestionResponse(_message.Message):
     chart: str
     form: AnswerForm
     def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
+
+class ListPromptsRequest(_message.Message):
+    __slots__ = ("stage",)
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    def __init__(self, stage: _Optional[str] = ...) -> None: ...
+
+class PromptFile(_message.Message):
+    __slots__ = ("id", "stage", "name", "version", "language", "output", "body", "sha256", "in_use", "issues", "few_shot", "output_schema")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    IN_USE_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
+    FEW_SHOT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    stage: str
+    name: str
+    version: int
+    language: str
+    output: str
+    body: str
+    sha256: str
+    in_use: bool
+    issues: _containers.RepeatedScalarFieldContainer[str]
+    few_shot: bool
+    output_schema: str
+    def __init__(self, id: _Optional[str] = ..., stage: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., language: _Optional[str] = ..., output: _Optional[str] = ..., body: _Optional[str] = ..., sha256: _Optional[str] = ..., in_use: bool = ..., issues: _Optional[_Iterable[str]] = ..., few_shot: bool = ..., output_schema: _Optional[str] = ...) -> None: ...
+
+class ListPromptsResponse(_message.Message):
+    __slots__ = ("prompts",)
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    prompts: _containers.RepeatedCompositeFieldContainer[PromptFile]
+    def __init__(self, prompts: _Optional[_Iterable[_Union[PromptFile, _Mapping]]] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -100,6 +100,11 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsResponse.FromString,
                 _registered_method=True)
+        self.ListPrompts = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/ListPrompts',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListPromptsRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListPromptsResponse.FromString,
+                _registered_method=True)
         self.Rollout = channel.unary_stream(
                 '/fathom.api.planner.v1.PlannerService/Rollout',
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RolloutRequest.SerializeToString,
@@ -230,6 +235,13 @@ class PlannerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPrompts(self, request, context):
+        """Lists the prompts of every stage, variant, version and language, those that runs take and those that they can name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Rollout(self, request, context):
         """Runs a group of episodes per task and streams the trajectories as they end. A request that comes again under
         its request_id gives what was kept of it first, and plays only what is missing or had failed.
@@ -336,6 +348,11 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.ListTools,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsResponse.SerializeToString,
+            ),
+            'ListPrompts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPrompts,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListPromptsRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListPromptsResponse.SerializeToString,
             ),
             'Rollout': grpc.unary_stream_rpc_method_handler(
                     servicer.Rollout,
@@ -710,6 +727,33 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/ListTools',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPrompts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/ListPrompts',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListPromptsRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListPromptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,5 +1,5 @@
 // The answer: Markdown's tree as elements, with chips, live tables and figures where the text refers to them.
-import { type ReactNode, createElement, memo } from "react";
+import { type ReactNode, memo } from "react";
 
 import { useStore } from "../base/store";
 import { word } from "../base/words";
@@ -9,16 +9,11 @@ import type { CodeItem, Item } from "../run/rows";
 import type { Run } from "../run/run";
 import { Carded } from "./card";
 import { Cite } from "./cite";
+import { drawElement } from "./elements";
 import { BrokenFigure, FigureView } from "./figures/figure";
 import { type Block, type Node as Tree, type Reference, isCite, isReference, parse, settled } from "./markdown";
 import { sourcesOf } from "./material";
 import { LiveTable } from "./tables/table";
-
-const PLAIN = new Set<string>([
-  "p", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "hr",
-  "br", "table", "thead", "tbody", "tr", "th", "td", "span",
-]);
-const EMPTY = new Set<string>(["hr", "br"]);
 
 export interface AnswerProps {
   run: Run;
@@ -60,16 +55,7 @@ function Element({ node, run, onOpen }: AnswerProps & { node: Tree }): ReactNode
   if (isReference(node)) return <Referred reference={node} run={run} onOpen={onOpen} />;
   if (isCite(node)) return <Cite number={node.number} item={run.material.get(node.number)} onOpen={onOpen} />;
   const children = node.children.map((child, place) => <Element key={place} node={child} run={run} onOpen={onOpen} />);
-  if (node.tag === "x-table") return <figure className="typed"><div className="scroll" tabIndex={0}>{children}</div></figure>;
-  if (node.tag === "a") {
-    const isAway = /^https?:/i.test(node.href ?? "");
-    return <a href={node.href} title={node.title} rel="noopener noreferrer" target={isAway ? "_blank" : undefined}>{children}</a>;
-  }
-  const tag = PLAIN.has(node.tag) ? node.tag : "span";
-  const attributes = {
-    start: node.start, className: node.align ? `align-${node.align}` : undefined, ...(tag === "pre" && { tabIndex: 0 }),
-  };
-  return EMPTY.has(tag) ? createElement(tag) : createElement(tag, attributes, ...children);
+  return drawElement(node, children);
 }
 
 // Words, words that a check has marked, or the sign behind a sentence that one has.

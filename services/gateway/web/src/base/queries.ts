@@ -2,7 +2,7 @@
 import { QueryClient } from "@tanstack/react-query";
 
 import { asProblem, call, path } from "./api";
-import type { Conversations, EntityList, Facts, Frameworks, Models, RunRecord } from "../contract/types";
+import type { Conversations, EntityList, Facts, Frameworks, Models, Rights, RunRecord } from "../contract/types";
 
 const LONGEST_PAUSE_MS = 15_000;
 const TRIES = 3;
@@ -43,11 +43,12 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 }
 
 export const KEYS = {
-  models: ["models"], facts: ["facts"], links: ["links"], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
+  models: ["models"], rights: ["rights"], facts: ["facts"], links: ["links"], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
   run: (id: string) => ["run", id],
 };
 
 export const readModels = (): Promise<Models> => call<Models>(path("models"));
+export const readRights = (): Promise<Rights> => call<Rights>(path("review", "rights"));
 export const readFacts = (): Promise<Facts> => call<Facts>(`${path("facts")}?page_size=200`);
 export const readFrameworks = (): Promise<Frameworks> => call<Frameworks>(`${path("frameworks")}?level=1`);
 export const readEntities = (query: string): Promise<EntityList> => call<EntityList>(`${path("entities")}?${new URLSearchParams({ query })}`);

@@ -75,7 +75,7 @@ export function LanguageSwitch() {
   }}>{other === "zh" ? "中文" : "English"}</button>;
 }
 
-function ThemeSwitch() {
+export function ThemeSwitch() {
   const { preferences } = usePage();
   useStore(preferences);
   return <button id="theme" type="button" className="quiet" aria-label={word("theme")} title={word("theme")} aria-pressed={preferences.isDark}

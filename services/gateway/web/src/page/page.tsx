@@ -20,7 +20,8 @@ export function Page({ parts }: { parts: PageParts }) {
   // A change of language is a change of every word.
   useStore(parts.preferences);
   useShortcuts(parts);
-  useEffect(() => void parts.session.resume(), [parts]);
+  // Not when the reader comes back to turns that are there.
+  useEffect(() => { if (!parts.session.turns.length) void parts.session.resume(); }, [parts]);
   return (
     <PageContext value={parts}>
       <Wishes />

@@ -8,6 +8,7 @@ import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { usePage } from "./context";
 import { TABS } from "./layout";
+import { addressOf, useMayReview } from "./route";
 import { DialogSheet } from "./sheet";
 
 interface Action {
@@ -24,6 +25,7 @@ function useActions(): Action[] {
   const { layout, preferences, session } = usePage();
   useStore(preferences);
   useStore(session);
+  const mayReview = useMayReview();
   const close = (act: () => void) => (): void => {
     layout.open("");
     act();
@@ -40,6 +42,7 @@ function useActions(): Action[] {
     { name: word("keys"), keys: "Ctrl+/", act: () => layout.open("help") },
     { name: word("frameworks"), act: () => location.assign("frameworks") },
     { name: word("trainings"), act: () => location.assign("trainings") },
+    ...(mayReview ? [{ name: word("review"), act: close(() => location.assign(addressOf(""))) }] : []),
   ];
 }
 

@@ -9,6 +9,7 @@ import { useStore } from "../base/store";
 import { counted, language, word } from "../base/words";
 import type { Conversation } from "../contract/types";
 import { usePage } from "../page/context";
+import { addressOf, useMayReview } from "../page/route";
 import { ConversationEntry, RunningEntry } from "./entry";
 
 const DAY_MS = 86_400_000;
@@ -35,6 +36,7 @@ export function Sidebar() {
 
 function Body() {
   const { session, layout } = usePage();
+  const mayReview = useMayReview();
   const [text, setText] = useState("");
   const query = useSettled(text.trim(), PAUSE_MS);
   const begin = (): void => {
@@ -49,6 +51,7 @@ function Body() {
       <Conversations query={query} />
       <div className="elsewhere">
         <a href="frameworks">{word("frameworks")}</a><a href="trainings">{word("trainings")}</a>
+        {mayReview && <a href={addressOf("")}>{word("review")}</a>}
         <button type="button" className="quiet" onClick={() => layout.open("settings")}>{word("settings")}</button>
         <button type="button" className="quiet" onClick={() => layout.open("help")}>{word("keys")}</button>
       </div>

@@ -1,0 +1,1 @@
+"""Routes of what people decide on: queues of items, and their decisions."""

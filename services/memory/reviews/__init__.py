@@ -1,0 +1,1 @@
+"""Queues of items that people decide on before they count or train."""

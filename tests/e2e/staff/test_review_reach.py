@@ -1,0 +1,76 @@
+"""Whoever cannot see the staff's area: axe finds nothing serious in any state, in two languages, themes and widths."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.test_accessibility import check
+from tests.e2e.replay import serve_script
+from tests.e2e.script import Script
+from tests.e2e.staff.queues import add_items, compare, correct, doubt, open_part, rewrite
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+@pytest.mark.parametrize(
+    ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 900), ("zh-CN", "light", 420)]
+)
+async def test_no_state_of_the_area_has_a_serious_finding(
+    browser: Browser, locale: str, theme: str, width: int
+) -> None:
+    """The states of a reviewer's way; the narrow ones need no more room than there is."""
+    async with serve_script(Script(days=5)) as house:
+        await add_items(house.url, compare("one", grade=2), rewrite("two"), doubt("three"), correct("four"))
+        page = (await open_page(browser, house.url, width=width, locale=locale, theme=theme)).page
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+
+        async def look(state: str) -> None:
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
+            await check(page, state)
+
+        await open_part(page, house.url)
+        await expect(page.locator("[data-queue]")).to_have_count(5)
+        await look("overview")
+        await open_part(page, house.url, "comparison")
+        await expect(page.locator(".grades")).to_be_visible()
+        await look("comparison")
+        await page.keyboard.press("3")
+        await look("graded")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".decided")).to_be_visible()
+        await look("decided")
+        await page.keyboard.press("n")
+        await expect(page.locator(".notice")).to_be_visible()
+        await look("empty")
+        await open_part(page, house.url, "recheck")
+        await expect(page.locator(".judged")).to_be_visible()
+        await look("recheck")
+        for kind in ("rewriting", "hallucination", "candidate"):
+            await open_part(page, house.url, kind)
+            await expect(page.locator(".text").first).to_be_visible()
+            await look(kind)
+            await page.keyboard.press("e")
+            await page.locator("#edited").fill("Something else.")
+            await expect(page.locator(".difference")).to_be_visible()
+            await look(f"{kind} edited")
+            await page.keyboard.press("Control+Enter")
+            await expect(page.locator(".decided")).to_be_visible()
+            await look(f"{kind} decided")
+        await open_part(page, house.url, "decisions")
+        await page.locator("[data-item] summary").first.click()
+        await look("decisions")
+        await open_part(page, house.url, "runs")
+        await expect(page.locator("[data-run]")).to_have_count(1)
+        await look("runs")
+        await page.route(re.compile("/next$"), lambda route: route.abort())
+        await open_part(page, house.url, "candidate")
+        await expect(page.get_by_role("alert")).to_be_visible()
+        await look("failed")
