@@ -8,7 +8,7 @@ from contextlib import aclosing
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Header, Path, Query, Request, Response
+from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
@@ -35,8 +35,12 @@ from fathom.services.gateway.bodies import (
     ConsentState,
     ConversationEdit,
     Feedback,
+    Judgement,
+    PageSize,
+    PageToken,
     ProposedMeaning,
     Resume,
+    RunId,
     TableMeaning,
     TablePage,
     TodoEdit,
@@ -70,9 +74,6 @@ DOCUMENTED_MESSAGES = (
 )  # fmt: skip
 
 MAX_DIGITS = 19
-RunId = Annotated[str, Path(description="Run id.")]
-PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
-PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 
 def create_app(
@@ -239,6 +240,11 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
     async def judge_run(run_id: RunId, feedback: Feedback) -> None:
         """Store a judgement of the run's answer."""
         await engine.record_feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
+
+    @app.get("/v1/runs/{run_id}/feedback")
+    async def get_judgement(run_id: RunId) -> Judgement:
+        """Return what the caller has said of the run's answer at last."""
+        return Judgement(**await engine.get_feedback(run_id))
 
     @app.get("/v1/runs/{run_id}/consent")
     async def get_run_consent(run_id: RunId) -> ConsentState:

@@ -399,6 +399,15 @@ class ReplayMemory:
         self.feedback.append(request)
         return memory.RecordFeedbackResponse()
 
+    async def ListFeedback(self, request: memory.ListFeedbackRequest, call: Call) -> memory.ListFeedbackResponse:
+        """List judgements of a run, as the gateway asks for them: the newest first."""
+        found = [said for said in reversed(self.feedback) if said.run_id == request.run_id]
+        listed = [
+            memory.Feedback(run_id=one.run_id, helpful=one.helpful, tags=one.tags, comment=one.comment)
+            for one in found[: request.page_size]
+        ]
+        return memory.ListFeedbackResponse(feedback=listed)
+
     async def ListFacts(self, request: memory.ListFactsRequest, call: Call) -> memory.ListFactsResponse:
         return memory.ListFactsResponse(facts=self.facts.values())
 

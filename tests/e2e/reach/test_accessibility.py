@@ -43,6 +43,20 @@ async def check_panel(page: Page) -> None:
         await check(page, tab)
 
 
+async def check_typing(page: Page) -> None:
+    """Look at the list that opens while one types, and at the field in which a question is edited."""
+    question = page.locator("#question")
+    await question.press_sequentially("@a")
+    await expect(page.locator(".picker [role=option]")).to_have_count(2)
+    await check(page, "picker")
+    await question.press("Escape")
+    await question.fill("")
+    await page.locator(".tools .edit").press("Enter")
+    await expect(page.locator(".asked-form textarea")).to_be_focused()
+    await check(page, "edited question")
+    await page.keyboard.press("Escape")
+
+
 @pytest.mark.parametrize(
     ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 1100), ("zh-CN", "light", 420)]
 )
@@ -95,6 +109,7 @@ async def test_no_state_of_the_page_has_a_serious_finding(
             await check(page, state)
             await page.keyboard.press("Escape")
             await expect(page.locator(".dialog")).to_have_count(0)
+        await check_typing(page)
         if width < 900:
             await page.locator("#sidebar-toggle").click()
             await check(page, "conversations")

@@ -44,7 +44,7 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 
 export const KEYS = {
   models: ["models"], facts: ["facts"], links: ["links"], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
-  run: (id: string) => ["run", id],
+  run: (id: string) => ["run", id], judgement: (run: string) => ["judgement", run],
 };
 
 export const readModels = (): Promise<Models> => call<Models>(path("models"));

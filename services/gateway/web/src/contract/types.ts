@@ -5,6 +5,7 @@ import type { components } from "../../generated/schema";
 type Schemas = components["schemas"];
 
 export type Accepted = Schemas["Accepted"];
+export type Judgement = Schemas["Judgement"];
 export type Link = Schemas["LinkState"];
 export type LinkPage = Schemas["LinkPage"];
 export type MadeLink = Schemas["MadeLink"];
