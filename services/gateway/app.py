@@ -59,6 +59,9 @@ from fathom.services.gateway.page import add_page
 from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.routes import add_reports
+from fathom.services.gateway.schedules.firing import Scheduler
+from fathom.services.gateway.schedules.routes import add_schedules
+from fathom.services.gateway.schedules.store import ScheduleStore
 from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
@@ -77,7 +80,14 @@ MAX_DIGITS = 19
 
 
 def create_app(
-    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader, links: LinkStore
+    config: Config,
+    engine: Engine,
+    telemetry: Telemetry,
+    users: Users,
+    trainings: TrainingReader,
+    links: LinkStore,
+    schedules: ScheduleStore,
+    scheduler: Scheduler,
 ) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
@@ -103,6 +113,7 @@ def create_app(
     add_consent(app, engine)
     add_reports(app, engine)
     add_links(app, Sharing(config, engine, links, telemetry))
+    add_schedules(app, engine, schedules, scheduler)
     add_data(app, engine)
     add_tables(app, engine)
     add_meanings(app, engine)

@@ -103,6 +103,11 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await expect(page.locator("#made-link")).to_be_visible()
         await check(page, "share")
         await page.keyboard.press("Escape")
+        await page.locator(".tools .repeat").click()
+        await page.locator(".repeat-dialog .primary").click()
+        await expect(page.locator("[data-schedule]")).to_be_visible()
+        await check(page, "repeat")
+        await page.keyboard.press("Escape")
         for keys, state in (("Control+k", "palette"), ("Control+/", "keys")):
             await page.keyboard.press(keys)
             await expect(page.get_by_role("dialog").last).to_be_visible()

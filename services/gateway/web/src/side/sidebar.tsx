@@ -49,6 +49,7 @@ function Body() {
       <Conversations query={query} />
       <div className="elsewhere">
         <a href="frameworks">{word("frameworks")}</a><a href="trainings">{word("trainings")}</a>
+        <button type="button" className="quiet" onClick={() => layout.repeat(null)}>{word("schedules")}</button>
         <button type="button" className="quiet" onClick={() => layout.open("settings")}>{word("settings")}</button>
         <button type="button" className="quiet" onClick={() => layout.open("help")}>{word("keys")}</button>
       </div>

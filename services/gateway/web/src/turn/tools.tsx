@@ -24,6 +24,7 @@ export function Tools({ turn, onEdit }: { turn: Turn; onEdit: () => void }) {
         <ExportMenu run={run.id} />
         <button type="button" className="quiet share" onClick={() => layout.share({ run: run.id, conversation: session.conversation })}>{word("shareShort")}</button>
         <button type="button" className="quiet" onClick={() => void session.ask(run.question, turn)}>{word("askAgain")}</button>
+        <button type="button" className="quiet repeat" onClick={() => layout.repeat({ run: run.id, describe: () => session.describeAgain(turn) })}>{word("repeatShort")}</button>
         <button type="button" className="quiet edit" onClick={onEdit}>{word("editQuestion")}</button>
         {session.turns.at(-1) !== turn && <button type="button" className="quiet branch" onClick={() => void branch()}>{word("branch")}</button>}
         <Thumbs judging={judging} />
