@@ -45,6 +45,8 @@ from fathom.services.gateway.bodies import (
     TablePage,
     TodoEdit,
 )
+from fathom.services.gateway.cells.routes import add_cells
+from fathom.services.gateway.cells.running import CellRunner
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
@@ -88,6 +90,7 @@ def create_app(
     links: LinkStore,
     schedules: ScheduleStore,
     scheduler: Scheduler,
+    cells: CellRunner,
 ) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
@@ -114,6 +117,7 @@ def create_app(
     add_reports(app, engine)
     add_links(app, Sharing(config, engine, links, telemetry))
     add_schedules(app, engine, schedules, scheduler)
+    add_cells(app, cells, telemetry)
     add_data(app, engine)
     add_tables(app, engine)
     add_meanings(app, engine)

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fathom.domain.training_report.reader import TrainingReader
 from fathom.hosting.deps import Deps
 from fathom.services.gateway.app import create_app
+from fathom.services.gateway.cells.running import CellRunner
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.links.store import LinkStore
@@ -48,5 +49,15 @@ def build(config: Config, deps: Deps) -> HttpService:
         await users.close()
 
     links = LinkStore(store, deps.store)
-    app = create_app(config, engine, deps.telemetry, users, TrainingReader(store), links, schedules, scheduler)
+    app = create_app(
+        config,
+        engine,
+        deps.telemetry,
+        users,
+        TrainingReader(store),
+        links,
+        schedules,
+        scheduler,
+        CellRunner(config, engine, store),
+    )
     return HttpService("gateway", app, warm_up=scheduler.start, close=close, is_open=users.is_open)

@@ -33,6 +33,7 @@ from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.refs import to_ref
+from tests.e2e.sandbox import ReplaySandbox
 from tests.e2e.script import Script
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -457,15 +458,18 @@ class ReplayHouse:
 
 
 @asynccontextmanager
-async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
-    """A gateway with its doubles in this process."""
+async def replay_house(
+    script: Script, sandbox: ReplaySandbox | None = None, **settings: Any
+) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
+    """A gateway with its doubles in this process; without a ``sandbox`` there is none."""
     store, log = MemoryStore(), io.StringIO()
     telemetry = Telemetry("replay", stream=log)
     bus = await open_bus("memory://", store)
     run_planner = ReplayPlanner(script)
     remembered = ReplayMemory(run_planner)
     fetched, documents = ReplayDatafetch(script, store), ReplayRetrieval(store)
-    servicers = {
+    servicers: dict[str, Any] = {
+        **({"sandbox": sandbox} if sandbox is not None else {}),
         "planner": run_planner,
         "datafetch": fetched,
         "memory": remembered,
@@ -492,9 +496,11 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
 
 
 @asynccontextmanager
-async def serve_script(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
+async def serve_script(
+    script: Script, sandbox: ReplaySandbox | None = None, **settings: Any
+) -> AsyncIterator[ReplayHouse]:
     """Serve the same behind a real HTTP server on a free port."""
-    async with replay_house(script, **settings) as (house, deps):
+    async with replay_house(script, sandbox, **settings) as (house, deps):
         hosted: HostedHttp
         async with hosting_http(house.service, deps, Runtime(grace_s=1.0)) as hosted:
             yield replace(house, url=hosted.url)
