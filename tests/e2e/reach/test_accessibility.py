@@ -41,6 +41,10 @@ async def check_panel(page: Page) -> None:
         if tab == "data":
             await expect(page.locator("#panel-body .table tbody tr").first).to_be_visible()
         await check(page, tab)
+        if tab == "code":
+            await page.locator(".change-cell").first.click()
+            await check(page, "cell")
+            await page.keyboard.press("Escape")
 
 
 async def check_typing(page: Page) -> None:
