@@ -8,7 +8,7 @@ from contextlib import aclosing
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Header, Path, Query, Request, Response
+from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
@@ -35,12 +35,18 @@ from fathom.services.gateway.bodies import (
     ConsentState,
     ConversationEdit,
     Feedback,
+    Judgement,
+    PageSize,
+    PageToken,
     ProposedMeaning,
     Resume,
+    RunId,
     TableMeaning,
     TablePage,
     TodoEdit,
 )
+from fathom.services.gateway.cells.routes import add_cells
+from fathom.services.gateway.cells.running import CellRunner
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
@@ -56,6 +62,9 @@ from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.routes import add_reports
 from fathom.services.gateway.reviews.routes import add_reviews
+from fathom.services.gateway.schedules.firing import Scheduler
+from fathom.services.gateway.schedules.routes import add_schedules
+from fathom.services.gateway.schedules.store import ScheduleStore
 from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
@@ -71,13 +80,18 @@ DOCUMENTED_MESSAGES = (
 )  # fmt: skip
 
 MAX_DIGITS = 19
-RunId = Annotated[str, Path(description="Run id.")]
-PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
-PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 
 def create_app(
-    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader, links: LinkStore
+    config: Config,
+    engine: Engine,
+    telemetry: Telemetry,
+    users: Users,
+    trainings: TrainingReader,
+    links: LinkStore,
+    schedules: ScheduleStore,
+    scheduler: Scheduler,
+    cells: CellRunner,
 ) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
@@ -103,6 +117,8 @@ def create_app(
     add_consent(app, engine)
     add_reports(app, engine)
     add_links(app, Sharing(config, engine, links, telemetry))
+    add_schedules(app, engine, schedules, scheduler)
+    add_cells(app, cells, telemetry)
     add_data(app, engine)
     add_tables(app, engine)
     add_meanings(app, engine)
@@ -241,6 +257,11 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
     async def judge_run(run_id: RunId, feedback: Feedback) -> None:
         """Store a judgement of the run's answer."""
         await engine.record_feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
+
+    @app.get("/v1/runs/{run_id}/feedback")
+    async def get_judgement(run_id: RunId) -> Judgement:
+        """Return what the caller has said of the run's answer at last."""
+        return Judgement(**await engine.get_feedback(run_id))
 
     @app.get("/v1/runs/{run_id}/consent")
     async def get_run_consent(run_id: RunId) -> ConsentState:

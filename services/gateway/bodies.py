@@ -1,10 +1,11 @@
-"""JSON bodies of the gateway's requests and responses; messages of the contract itself are in ``schemas``."""
+"""Parameters and JSON bodies of the gateway's requests and responses; the contract's messages are in ``schemas``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
@@ -32,6 +33,15 @@ Role = Literal["date", "label", "value", "ignored"]
 Way = Literal["", "last", "sum", "mean"]
 # The largest numbers that the contract's fields hold.
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+# What several routes take.
+RunId = Annotated[str, Path(description="Run id.")]
+PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
+PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
+
+
+def read_base_url(request: Request) -> str:
+    """Return the address under which the caller has reached this gateway, without a slash at its end."""
+    return str(request.base_url).rstrip("/")
 
 
 def check_characters(value: Any) -> Any:
@@ -242,6 +252,15 @@ class Feedback(Body):
         "", max_length=1_000_000, description="The answer as the user would have it, in Markdown; empty when as it is."
     )
     request_id: str = Field("", description="Idempotency key.")
+
+
+class Judgement(BaseModel):
+    """What the caller has said of an answer at last."""
+
+    helpful: bool | None = Field(description="Null where the caller has said nothing.")
+    tags: list[str]
+    comment: str
+    edited_answer: str
 
 
 class ConversationEdit(Body):

@@ -57,6 +57,12 @@ class Config(Settings):
     """Maximum size in bytes of an uploaded table or document."""
     upload_lifetime_s: int = Field(default=30 * 86_400, ge=60)
     """Seconds after which an uploaded table or document is deleted; answers that show it then lack it."""
+    cell_seconds: int = Field(default=30, ge=0, le=600)
+    """Seconds that a cell of an answer may take when it is run again from the page; 0 lets none be run again."""
+    frames_by_reference: bool = True
+    """Whether the sandbox reads tables from the object store itself; otherwise they travel with the call."""
+    max_schedules: int = Field(default=20, ge=0, le=100)
+    """Maximum number of questions of one tenant that are asked again by schedule; 0 allows none."""
     max_table_bytes: int = Field(default=64_000_000, ge=1_000)
     """Maximum size in bytes of a sheet's Arrow stream that is paged here; larger ones can only be exported."""
     body_timeout_s: float = Field(default=10.0, gt=0)

@@ -83,11 +83,7 @@ class Engine:
 
         Raises ``InvalidField`` for a malformed question or id, ``DependencyFailed`` while bus or store are away.
         """
-        if not request.question.strip():
-            raise InvalidField("question", "is empty")
-        if len(request.question) > self._config.max_question_chars:
-            limit = self._config.max_question_chars
-            raise InvalidField("question", f"has {len(request.question):,} characters; at most {limit:,} are allowed")
+        self.check_question(request)
         self._readiness.require_no_outage()
         # Assigned here, so that the run's id is known even when the stream ends before its first event.
         request.request_id = checked_id("request_id", request.request_id) if request.request_id else new_id("run")
@@ -106,6 +102,14 @@ class Engine:
             if not await self._exists(request.request_id):
                 raise
         return {"run_id": request.request_id, "conversation_id": conversation_id, "waiting": waiting}
+
+    def check_question(self, request: planner.RunRequest) -> None:
+        """Raise ``InvalidField`` for a question that is empty or too long."""
+        if not request.question.strip():
+            raise InvalidField("question", "is empty")
+        if len(request.question) > self._config.max_question_chars:
+            limit = self._config.max_question_chars
+            raise InvalidField("question", f"has {len(request.question):,} characters; at most {limit:,} are allowed")
 
     async def _exists(self, run_id: str) -> bool:
         try:
@@ -335,6 +339,20 @@ class Engine:
     async def record_feedback(self, request: memory.RecordFeedbackRequest) -> None:
         """Store a judgement of a run's answer."""
         await self._clients.memory.record_feedback(request)
+
+    async def get_feedback(self, run_id: str) -> dict[str, Any]:
+        """Return the caller's newest judgement of a run's answer; ``helpful`` is None without one."""
+        request = memory.ListFeedbackRequest(
+            run_id=checked_id("run_id", run_id), own=True, newest_first=True, page_size=1
+        )
+        found = (await self._clients.memory.list_feedback(request)).feedback
+        newest = found[0] if found else memory.Feedback()
+        return {
+            "helpful": newest.helpful if found else None,
+            "tags": list(newest.tags),
+            "comment": newest.comment,
+            "edited_answer": newest.edited_answer,
+        }
 
     async def list_models(self) -> dict[str, Any]:
         """Return the models with their states, and the one that answers when none is named; as OpenAI lists, too."""

@@ -10,11 +10,15 @@ from fastapi import FastAPI
 from fathom.domain.training_report.reader import TrainingReader
 from fathom.hosting.deps import Deps
 from fathom.services.gateway.app import create_app
+from fathom.services.gateway.cells.running import CellRunner
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.links.store import LinkStore
 from fathom.services.gateway.readiness import Readiness
+from fathom.services.gateway.schedules.firing import Scheduler
+from fathom.services.gateway.schedules.store import ScheduleStore
 from fathom.services.gateway.users import Users
+from fathom.transport.bus.streams import SCHEDULES
 from fathom.transport.rpc.service import nothing
 from fathom.transport.store.tenant import TenantStore
 
@@ -36,10 +40,24 @@ def build(config: Config, deps: Deps) -> HttpService:
     store = TenantStore(deps.store)
     engine = Engine(config, deps.clients, store, Readiness(deps.clients, deps.store, deps.bus))
     users = Users.open(config)
+    schedules = ScheduleStore(deps.bus.bucket(SCHEDULES), config.max_schedules)
+    scheduler = Scheduler(engine, schedules, store, deps.telemetry)
 
     async def close() -> None:
+        await scheduler.close()
         await engine.close()
         await users.close()
 
-    app = create_app(config, engine, deps.telemetry, users, TrainingReader(store), LinkStore(store, deps.store))
-    return HttpService("gateway", app, close=close, is_open=users.is_open)
+    links = LinkStore(store, deps.store)
+    app = create_app(
+        config,
+        engine,
+        deps.telemetry,
+        users,
+        TrainingReader(store),
+        links,
+        schedules,
+        scheduler,
+        CellRunner(config, engine, store),
+    )
+    return HttpService("gateway", app, warm_up=scheduler.start, close=close, is_open=users.is_open)

@@ -10,6 +10,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from fathom.core.ids import content_hash
 from fathom.domain.training_report.page import STATIC
 from fathom.domain.training_report.reader import LEAST_POINTS, MOST_POINTS, POINTS, TrainingReader
+from fathom.services.gateway.bodies import PageSize, PageToken
 from fathom.services.gateway.page import REVALIDATE, OwnFiles
 
 Name = Annotated[str, Path(description="Name of the training: the last part of its `trainer.output`.")]
@@ -24,8 +25,8 @@ def add_trainings(app: FastAPI, reader: TrainingReader) -> None:
 
     @app.get("/v1/trainings")
     async def list_trainings(
-        page_size: Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")] = 0,
-        page_token: Annotated[str, Query(description="Where to go on: next_page_token of the page before.")] = "",
+        page_size: PageSize = 0,
+        page_token: PageToken = "",
     ) -> dict[str, Any]:
         """List the caller's trainings by name, with their state."""
         found, token = await reader.list_trainings(page_size, page_token)

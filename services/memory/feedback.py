@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, select
 
-from fathom.core.call import current_tenant
+from fathom.core.call import current_principal, current_tenant
 from fathom.core.errors import InvalidField
 from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
@@ -27,6 +27,7 @@ class Filter:
     is_edited: bool = False
     after: float = 0.0
     before: float = 0.0
+    is_own: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,24 @@ class Feedback:
         self._database = database
 
     async def list(
-        self, chosen: Filter | None = None, size: int = 0, token: str = "", *, with_turn: bool = False
+        self,
+        chosen: Filter | None = None,
+        size: int = 0,
+        token: str = "",
+        *,
+        with_turn: bool = False,
+        is_newest_first: bool = False,
     ) -> tuple[list[Judged], str]:
-        """Return a page of the tenant's judgements, oldest first, and the next page's token; raise ``InvalidField``."""
-        size, of = page_size(size), "feedback"
-        after = read_token(token, of, (int,))[0] if token else 0
-        conditions = [FEEDBACK.c.tenant == current_tenant(), FEEDBACK.c.number > after]
-        conditions += list_conditions(chosen or Filter())
+        """Return a page of the tenant's judgements in the order of their arrival, and the next page's token.
+
+        Raises ``InvalidField`` for a bad filter, and for the token of another order.
+        """
+        size, of = page_size(size), "feedback, newest first" if is_newest_first else "feedback"
+        conditions = [FEEDBACK.c.tenant == current_tenant(), *list_conditions(chosen or Filter())]
+        if token:
+            known = read_token(token, of, (int,))[0]
+            conditions.append(FEEDBACK.c.number < known if is_newest_first else FEEDBACK.c.number > known)
+        order = FEEDBACK.c.number.desc() if is_newest_first else FEEDBACK.c.number
         joined = FEEDBACK.outerjoin(
             TURNS, (TURNS.c.tenant == FEEDBACK.c.tenant) & (TURNS.c.run == FEEDBACK.c.run) & (FEEDBACK.c.run != "")
         )
@@ -59,7 +71,7 @@ class Feedback:
         query = select(*columns, TURNS.c.conversation, *TURN).select_from(joined if with_turn else FEEDBACK)
         if not with_turn:
             query = select(*columns)
-        query = query.where(*conditions).order_by(FEEDBACK.c.number).limit(size + 1)
+        query = query.where(*conditions).order_by(order).limit(size + 1)
         rows = await self._database.run_transaction(lambda db: db.execute(query).all())
         page = [parse_judged(row[1:]) for row in rows[:size]]
         return page, write_token(of, rows[size - 1][0]) if len(rows) > size else ""
@@ -87,6 +99,8 @@ def list_conditions(chosen: Filter) -> Sequence[ColumnElement[bool]]:
         found.append(FEEDBACK.c.created >= chosen.after)
     if chosen.before:
         found.append(FEEDBACK.c.created < chosen.before)
+    if chosen.is_own:
+        found.append(FEEDBACK.c.principal == current_principal())
     return found
 
 

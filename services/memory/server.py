@@ -144,8 +144,10 @@ class MemoryServicer(ReviewServicer):
         return pb.RecordFeedbackResponse()
 
     async def ListFeedback(self, request: pb.ListFeedbackRequest, call: Call) -> pb.ListFeedbackResponse:
-        chosen, with_turn = filter_from_proto(request), request.with_turn
-        page, token = await self._feedback.list(chosen, request.page_size, request.page_token, with_turn=with_turn)
+        how = {"with_turn": request.with_turn, "is_newest_first": request.newest_first}
+        page, token = await self._feedback.list(
+            filter_from_proto(request), request.page_size, request.page_token, **how
+        )
         return pb.ListFeedbackResponse(feedback=[judged_to_proto(item) for item in page], next_page_token=token)
 
     async def ListFacts(self, request: pb.ListFactsRequest, call: Call) -> pb.ListFactsResponse:

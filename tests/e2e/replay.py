@@ -39,6 +39,7 @@ from fathom.transport.rpc.service import Service
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.refs import to_ref
 from tests.e2e.files.reviews import RPCS, ReplayReviews
+from tests.e2e.sandbox import ReplaySandbox
 from tests.e2e.script import Script
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -431,6 +432,15 @@ class ReplayMemory:
         self.feedback.append(request)
         return memory.RecordFeedbackResponse()
 
+    async def ListFeedback(self, request: memory.ListFeedbackRequest, call: Call) -> memory.ListFeedbackResponse:
+        """List judgements of a run, as the gateway asks for them: the newest first."""
+        found = [said for said in reversed(self.feedback) if said.run_id == request.run_id]
+        listed = [
+            memory.Feedback(run_id=one.run_id, helpful=one.helpful, tags=one.tags, comment=one.comment)
+            for one in found[: request.page_size]
+        ]
+        return memory.ListFeedbackResponse(feedback=listed)
+
     async def ListFacts(self, request: memory.ListFactsRequest, call: Call) -> memory.ListFactsResponse:
         return memory.ListFactsResponse(facts=self.facts.values())
 
@@ -480,15 +490,18 @@ class ReplayHouse:
 
 
 @asynccontextmanager
-async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
-    """A gateway with its doubles in this process."""
+async def replay_house(
+    script: Script, sandbox: ReplaySandbox | None = None, **settings: Any
+) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
+    """A gateway with its doubles in this process; without a ``sandbox`` there is none."""
     store, log = MemoryStore(), io.StringIO()
     telemetry = Telemetry("replay", stream=log)
     bus = await open_bus("memory://", store)
     run_planner = ReplayPlanner(script)
     remembered = ReplayMemory(run_planner)
     fetched, documents = ReplayDatafetch(script, store), ReplayRetrieval(store)
-    servicers = {
+    servicers: dict[str, Any] = {
+        **({"sandbox": sandbox} if sandbox is not None else {}),
         "planner": run_planner,
         "datafetch": fetched,
         "memory": remembered,
@@ -516,9 +529,11 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
 
 
 @asynccontextmanager
-async def serve_script(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
+async def serve_script(
+    script: Script, sandbox: ReplaySandbox | None = None, **settings: Any
+) -> AsyncIterator[ReplayHouse]:
     """Serve the same behind a real HTTP server on a free port."""
-    async with replay_house(script, **settings) as (house, deps):
+    async with replay_house(script, sandbox, **settings) as (house, deps):
         hosted: HostedHttp
         async with hosting_http(house.service, deps, Runtime(grace_s=1.0)) as hosted:
             yield replace(house, url=hosted.url)

@@ -72,7 +72,7 @@ FATHOM_RUNTIME_STORE_URL: {{ include "fathom.storeUrl" $root | quote }}
 {{- $sandbox := include "fathom.service" (list $root "sandbox") | fromYaml }}
 {{- if eq $name "sandbox" }}
 FATHOM_SANDBOX_OBJECTS: {{ $sandbox.store | quote }}
-{{- else if and (has $name (list "planner" "reward")) (not $sandbox.store) }}
+{{- else if and (has $name (list "gateway" "planner" "reward")) (not $sandbox.store) }}
 FATHOM_{{ upper $name }}_FRAMES_BY_REFERENCE: "false"
 {{- end }}
 FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}

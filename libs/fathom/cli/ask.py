@@ -64,6 +64,7 @@ def ask_question(
     *,
     model: str,
     conversation: str,
+    parent: int | None = None,
     mode: str,
     window: trajectory.Window,
     effort: str,
@@ -75,7 +76,8 @@ def ask_question(
 ) -> None:
     """Ask a question and print the run, which begins with ``tables`` and ``own`` files sent to the gateway.
 
-    ``columns`` is a file with what the columns of the tables among ``own`` mean.
+    ``parent`` is the turn of the conversation that it follows, None the newest. ``columns`` is a file with what
+    the columns of the tables among ``own`` mean.
 
     Raises ``RunFailed`` without an answer, ``InvalidField`` for an unknown mode or effort, and the errors of
     ``upload_tables`` and ``upload_files``.
@@ -91,6 +93,7 @@ def ask_question(
         question=question,
         model=model,
         conversation_id=conversation,
+        parent_turn=parent,
         protocol=MODES[mode],
         window=window,
         effort=effort_of(effort),

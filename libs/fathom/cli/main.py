@@ -51,6 +51,12 @@ def ask(
     planner: Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051.")] = "",
     model: Annotated[str, typer.Option(help="Model; by default the planner's.")] = "",
     conversation: Annotated[str, typer.Option(help="Conversation to continue.")] = "",
+    parent: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=0, help="Turn of --conversation that the question follows, 0 for its beginning; by default the newest."
+        ),
+    ] = None,
     mode: Annotated[
         str, typer.Option(help="research (the agent), workflow (the fixed pipeline) or auto (by the question).")
     ] = "research",
@@ -93,6 +99,7 @@ def ask(
         planner,
         model=model,
         conversation=conversation,
+        parent=parent,
         mode=mode,
         window=asked,
         effort=effort,

@@ -20,7 +20,7 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
         "httpx": "retrieval", "trafilatura": "retrieval", "pypdf": "retrieval", "faiss": "dense", "torch": "torch",
         "transformers": "torch", "safetensors": "torch", "IPython": "sandbox", "nbformat": "sandbox",
         "jsonschema": "planner", "plotly": "gateway", "markdown_it": "gateway", "docx": "gateway",
-        "pptx": "gateway", "typst": "gateway", "manimgx_fonts_cjk": "gateway", "PIL": "gateway",
+        "pptx": "gateway", "dateutil": "gateway", "typst": "gateway", "manimgx_fonts_cjk": "gateway", "PIL": "gateway",
         "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
         "math_verify": "math", "kubernetes": "cluster", "peft": "train", "detect_secrets": "train", "ray": "serve",
         "jwt": "service", "cryptography": "service", "sqlalchemy": "memory", "alembic": "memory", "psycopg": "postgres",

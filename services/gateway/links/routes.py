@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 from pydantic import BaseModel, Field
 
 from fathom.core.errors import FathomError, InvalidField, NotFound
-from fathom.services.gateway.bodies import Body
+from fathom.services.gateway.bodies import Body, PageSize, PageToken
 from fathom.services.gateway.guard import ANONYMOUS
 from fathom.services.gateway.links.sharing import Sharing, Wish, describe_link
 from fathom.services.gateway.reports.web_page import write_note
@@ -73,8 +73,8 @@ def add_links(app: FastAPI, sharing: Sharing) -> None:
 
     @app.get("/v1/links")
     async def list_links(
-        page_size: Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")] = 0,
-        page_token: Annotated[str, Query(description="Where to go on: next_page_token of the page before.")] = "",
+        page_size: PageSize = 0,
+        page_token: PageToken = "",
     ) -> LinkPage:
         """List the links of the caller's tenant that have not ended."""
         found, token = await sharing.list_links(page_size or 100, page_token)

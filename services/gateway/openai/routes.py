@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from fathom.core.errors import Cancelled, FathomError, NotFound
+from fathom.services.gateway.bodies import read_base_url
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import AGENT, Engine
 from fathom.services.gateway.openai.agent import AgentDoor
@@ -43,7 +44,7 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
         The id is the run's. Citations are annotations; system messages say what the answer should be like. A run whose
         client goes away is stopped.
         """
-        run_id, base_url = await agent.start(body, idempotency_key), str(request.base_url).rstrip("/")
+        run_id, base_url = await agent.start(body, idempotency_key), read_base_url(request)
 
         async def stop() -> None:
             await agent.stop(run_id)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.clients import Clients
+from fathom.services.gateway.bodies import PageSize, PageToken
 from fathom.services.gateway.profile.bodies import FactEdit, NewFact
 from fathom.services.gateway.schemas import reference
-
-PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
-PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 
 def add_profile(app: FastAPI, clients: Clients) -> None:

@@ -1,8 +1,10 @@
-"""Client of the export route, for the command line."""
+"""Client of the gateway, for the command line: answers as files, and whatever its other commands ask."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField
@@ -17,16 +19,32 @@ def fetch_export(gateway: str, token: str, run_id: str, kind: str, language: str
 
     Raises ``InvalidField`` for what the gateway refuses, ``DependencyFailed`` when it cannot be reached.
     """
+    query = {"format": kind, "language": language}
+    return call_gateway(gateway, token, "GET", f"v1/runs/{quote(run_id, safe='')}/export", query=query)
+
+
+def call_gateway(
+    gateway: str,
+    token: str,
+    method: str,
+    path: str,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Return the body of a gateway's answer; ``path`` is below its address, without a slash before it.
+
+    Raises ``InvalidField`` for what the gateway refuses, ``DependencyFailed`` when it cannot be reached.
+    """
     with name_missing_extra():
         import httpx
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    query = {"format": kind, "language": language}
     try:
-        url = f"{gateway.rstrip('/')}/v1/runs/{quote(run_id, safe='')}/export"
-        answer = httpx.get(url, params=query, headers=headers, timeout=TIMEOUT_S)
+        url = f"{gateway.rstrip('/')}/{path}"
+        answer = httpx.request(method, url, params=query, json=body, headers=headers, timeout=TIMEOUT_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise DependencyFailed("gateway", f"{gateway} cannot be reached: {error}") from error
-    if answer.status_code != httpx.codes.OK:
+    if not answer.is_success:
         raise read_problem(answer.status_code, answer.headers.get("content-type", ""), answer.content)
     return answer.content
 

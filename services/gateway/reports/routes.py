@@ -7,11 +7,11 @@ import binascii
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field
 
 from fathom.core.errors import InvalidField
-from fathom.services.gateway.bodies import Body
+from fathom.services.gateway.bodies import Body, RunId, read_base_url
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.reports.exporting import FORMATS, MEDIA_TYPES, Exported, Exporter, Order
 from fathom.services.gateway.reports.naming import name_file
@@ -24,7 +24,6 @@ PNG = b"\x89PNG\r\n"
 FILES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file", "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()}}
 }
-RunId = Annotated[str, Path(description="Run id.")]
 
 
 class ExportBody(Body):
@@ -57,7 +56,7 @@ def add_reports(app: FastAPI, engine: Engine) -> None:
         has run, json the whole trace.
         """
         check_choices(format, language)
-        order = Order(run_id, format, language, base_url_of(request), is_printed=print)
+        order = Order(run_id, format, language, read_base_url(request), is_printed=print)
         return respond(await exporter.export(order), order)
 
     @app.post("/v1/runs/{run_id}/export", response_model=None, responses=FILES)
@@ -65,13 +64,8 @@ def add_reports(app: FastAPI, engine: Engine) -> None:
         """Return the same with pictures of figures that the caller has drawn."""
         check_choices(body.format, body.language)
         pictures = decode_pictures(body.pictures)
-        order = Order(run_id, body.format, body.language, base_url_of(request), pictures)
+        order = Order(run_id, body.format, body.language, read_base_url(request), pictures)
         return respond(await exporter.export(order), order)
-
-
-def base_url_of(request: Request) -> str:
-    """Return the address under which the caller has reached this gateway."""
-    return str(request.base_url).rstrip("/")
 
 
 def check_choices(kind: str, language: str) -> None:

@@ -47,6 +47,15 @@ async def test_a_thumb_down_says_what_was_wrong(
         await expect(button).to_have_attribute("aria-pressed", "true")
         [said] = house.memory.feedback
         assert (said.helpful, list(said.tags), said.comment) == (False, ["number"], "<b>148 %</b> is 184 %")
+        # What was said is there after a reload, and the other thumb takes its place.
+        await page.reload()
+        await expect(button).to_have_attribute("aria-pressed", "true")
+        helpful = page.locator(".tools button", has_text="Helpful" if locale == "en-US" else "有帮助").first
+        await helpful.press("Enter")
+        await expect(helpful).to_have_attribute("aria-pressed", "true")
+        await page.reload()
+        await expect(helpful).to_have_attribute("aria-pressed", "true")
+        await expect(button).to_have_attribute("aria-pressed", "false")
         assert watched.complaints == []
 
 

@@ -41,6 +41,24 @@ async def check_panel(page: Page) -> None:
         if tab == "data":
             await expect(page.locator("#panel-body .table tbody tr").first).to_be_visible()
         await check(page, tab)
+        if tab == "code":
+            await page.locator(".change-cell").first.click()
+            await check(page, "cell")
+            await page.keyboard.press("Escape")
+
+
+async def check_typing(page: Page) -> None:
+    """Look at the list that opens while one types, and at the field in which a question is edited."""
+    question = page.locator("#question")
+    await question.press_sequentially("@a")
+    await expect(page.locator(".picker [role=option]")).to_have_count(2)
+    await check(page, "picker")
+    await question.press("Escape")
+    await question.fill("")
+    await page.locator(".tools .edit").press("Enter")
+    await expect(page.locator(".asked-form textarea")).to_be_focused()
+    await check(page, "edited question")
+    await page.keyboard.press("Escape")
 
 
 @pytest.mark.parametrize(
@@ -89,12 +107,18 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await expect(page.locator("#made-link")).to_be_visible()
         await check(page, "share")
         await page.keyboard.press("Escape")
+        await page.locator(".tools .repeat").click()
+        await page.locator(".repeat-dialog .primary").click()
+        await expect(page.locator("[data-schedule]")).to_be_visible()
+        await check(page, "repeat")
+        await page.keyboard.press("Escape")
         for keys, state in (("Control+k", "palette"), ("Control+/", "keys")):
             await page.keyboard.press(keys)
             await expect(page.get_by_role("dialog").last).to_be_visible()
             await check(page, state)
             await page.keyboard.press("Escape")
             await expect(page.locator(".dialog")).to_have_count(0)
+        await check_typing(page)
         if width < 900:
             await page.locator("#sidebar-toggle").click()
             await check(page, "conversations")

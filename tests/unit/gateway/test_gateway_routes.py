@@ -152,9 +152,14 @@ async def test_a_run_is_stopped_and_judged(door: Door) -> None:
     assert (await client.post(f"/v1/runs/{run_id}/stop")).json() == {"was_running": True}
     events = await read_events(client, f"/v1/runs/{run_id}/events")
     assert events[-1][2]["finished"]["stop_reason"] == "STOP_REASON_STOPPED"
-    judged = await client.post(f"/v1/runs/{run_id}/feedback", json={"helpful": True, "tags": ["clear"]})
-    assert judged.status_code == 204
-    assert house.memory.feedback[0].tags == ["clear"]
+    said = f"/v1/runs/{run_id}/feedback"
+    assert (await client.get(said)).json() == {"helpful": None, "tags": [], "comment": "", "edited_answer": ""}
+    for body in ({"helpful": False, "comment": "wrong"}, {"helpful": True, "tags": ["clear"]}):
+        assert (await client.post(said, json=body)).status_code == 204
+    assert house.memory.feedback[1].tags == ["clear"]
+    newest = {"helpful": True, "tags": ["clear"], "comment": "", "edited_answer": ""}
+    assert (await client.get(said)).json() == newest
+    assert (await client.get("/v1/runs/a b/feedback")).status_code == 400
 
 
 async def test_consent_is_stated_with_a_run_of_a_run_and_of_all(door: Door) -> None:

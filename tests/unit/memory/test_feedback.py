@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.services.memory.engine import Engine, Judgement, Turn
 from fathom.services.memory.feedback import Feedback, Filter
@@ -57,6 +59,22 @@ async def test_judgements_are_filtered(place: Path | str, chosen: Filter, expect
         known = item.judgement.run == "run_1"
         assert (item.conversation, item.turn.question if item.turn else "") == (("c", "why?") if known else ("", ""))
     await engine.close()
+
+
+async def test_the_newest_of_the_callers_own_comes_first(engine: Engine) -> None:
+    anna = replace(Call.new(), principal="anna")
+    for number, (principal, helpful) in enumerate((("anna", True), ("anna", False), ("ben", True))):
+        with calling(replace(anna, principal=principal)):
+            await engine.record_feedback(f"f{number}", Judgement("run_1", helpful, (), str(number)))
+    feedback, own = Feedback(engine.database), Filter(run="run_1", is_own=True)
+    with calling(anna):
+        newest, token = await feedback.list(own, 1, is_newest_first=True)
+        oldest, _ = await feedback.list(own, 1, token, is_newest_first=True)
+        assert [item.judgement.comment for item in (*newest, *oldest)] == ["1", "0"]
+        everybody, _ = await feedback.list(is_newest_first=True)
+        assert [item.judgement.comment for item in everybody] == ["2", "1", "0"]
+        with pytest.raises(InvalidField, match="page_token"):
+            await feedback.list(own, 1, token)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ async def test_conversations(servicer: MemoryServicer) -> None:
     ]
     rest = await servicer.ListFeedback(pb.ListFeedbackRequest(page_token=first.next_page_token), CALL)
     assert [(item.helpful, item.edited_answer) for item in rest.feedback] == [(False, "It is *seven*.")]
+    newest = pb.ListFeedbackRequest(page_size=1, run_id="run_1", own=True, newest_first=True)
+    assert (await servicer.ListFeedback(newest, CALL)).feedback == rest.feedback
     assert rest.feedback[0].create_time.ToNanoseconds() >= first.feedback[0].create_time.ToNanoseconds() > 0
     assert not rest.next_page_token
     assert (await servicer.DeleteConversation(pb.DeleteConversationRequest(conversation_id="c"), CALL)).turns == 1

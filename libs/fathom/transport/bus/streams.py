@@ -30,6 +30,7 @@ PROBES = "PROBES"
 QUOTAS = "QUOTAS"
 SHARES = "SHARES"
 TICKETS = "TICKETS"
+SCHEDULES = "SCHEDULES"
 
 ROLLOUT_WORKERS = "rollout-workers"
 DEAD_RUNS = "planner-dead-runs"
@@ -284,6 +285,9 @@ def make_buckets(rollout_lease_s: float) -> tuple[Bucket, ...]:
         Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
         # Where in its queue a run began to wait, by run and leg.
         Bucket(TICKETS, history=1, max_age_s=DAY_S, max_values=MAX_SEEN_RUNS),
+        # Questions that are asked again and again, by tenant and place, with what is due next; a change is one by
+        # compare-and-set, so that of several gateways one asks.
+        Bucket(SCHEDULES, history=1),
         # What operators allow upstreams, by name; see ``quotas``.
         Bucket(QUOTAS, history=1),
         # Which replica holds how much of a limit; see ``shares``.

@@ -431,7 +431,7 @@ class RecordFeedbackResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListFeedbackRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn")
+    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn", "own", "newest_first")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     HELPFUL_FIELD_NUMBER: _ClassVar[int]
@@ -441,6 +441,8 @@ class ListFeedbackRequest(_message.Message):
     AFTER_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     WITH_TURN_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     helpful: bool
@@ -450,7 +452,9 @@ class ListFeedbackRequest(_message.Message):
     after: _timestamp_pb2.Timestamp
     before: _timestamp_pb2.Timestamp
     with_turn: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ...) -> None: ...
+    own: bool
+    newest_first: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ..., own: bool = ..., newest_first: bool = ...) -> None: ...
 
 class Feedback(_message.Message):
     __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time", "conversation_id", "turn")

@@ -38,6 +38,10 @@ export const day = (time: string | undefined): string => (time ? new Date(time).
 // Such as the gateway tells of things of its own, in the time zone of the reader.
 export const dayOfSecond = (seconds: number): string => new Date(seconds * 1000).toLocaleDateString(language(), { dateStyle: "medium" });
 
+// In a time zone of the page's things, by default the reader's.
+export const minuteOfSecond = (seconds: number, timeZone?: string): string =>
+  new Date(seconds * 1000).toLocaleString(language(), { dateStyle: "medium", timeStyle: "short", timeZone });
+
 // The cell that computed a sheet and the sheets it read; "" for a fetched one.
 export function computation(item: Material): string {
   if (!item.computed_by) return "";

@@ -43,8 +43,8 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 }
 
 export const KEYS = {
-  models: ["models"], rights: ["rights"], facts: ["facts"], links: ["links"], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
-  run: (id: string) => ["run", id],
+  models: ["models"], rights: ["rights"], facts: ["facts"], links: ["links"], schedules: ["schedules"], changes: (run: string) => ["changes", run], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
+  run: (id: string) => ["run", id], judgement: (run: string) => ["judgement", run],
 };
 
 export const readModels = (): Promise<Models> => call<Models>(path("models"));

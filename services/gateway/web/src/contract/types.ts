@@ -5,6 +5,11 @@ import type { components } from "../../generated/schema";
 type Schemas = components["schemas"];
 
 export type Accepted = Schemas["Accepted"];
+export type Judgement = Schemas["Judgement"];
+export type RunChanges = Schemas["RunChanges"];
+export type Schedule = Schemas["ScheduleState"];
+export type ScheduleList = Schemas["ScheduleList"];
+export type CellResult = Schemas["CellResult"];
 export type Link = Schemas["LinkState"];
 export type LinkPage = Schemas["LinkPage"];
 export type MadeLink = Schemas["MadeLink"];

@@ -3,12 +3,18 @@ import { Store } from "../base/store";
 
 export const TABS = ["sources", "data", "code", "trace", "memory"] as const;
 export type Tab = (typeof TABS)[number];
-export type DialogName = "" | "palette" | "settings" | "help" | "share";
+export type DialogName = "" | "palette" | "settings" | "help" | "share" | "repeat";
 
 // What a new link is to show.
 export interface Shared {
   run: string;
   conversation: string;
+}
+
+// What is to be asked again, and how it would be asked now.
+export interface Repeated {
+  run: string;
+  describe: () => Promise<object>;
 }
 
 // Three columns only where the text keeps its width; below, details and then conversations lie over it.
@@ -25,6 +31,8 @@ export class Layout extends Store {
   dialog: DialogName = "";
   // What the dialog of links is about; null where it only lists them.
   shared: Shared | null = null;
+  // What the dialog of schedules is about; null where it only lists them.
+  repeated: Repeated | null = null;
   // The entry of the panel to bring into sight, as a selector.
   mark = "";
   // What had the focus when something was opened over it.
@@ -64,6 +72,11 @@ export class Layout extends Store {
   share(shared: Shared | null): void {
     this.shared = shared;
     this.open("share");
+  }
+
+  repeat(repeated: Repeated | null): void {
+    this.repeated = repeated;
+    this.open("repeat");
   }
 
   // Opens the panel at a tab, and there at one entry.

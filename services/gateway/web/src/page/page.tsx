@@ -4,6 +4,7 @@ import { useEffect } from "react";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { Composer, useDrop } from "../composer/composer";
+import { Repeat } from "../repeat/repeat";
 import { Share } from "../share/share";
 import { useFacts, valueOf } from "../side/facts";
 import { Panel } from "../side/panel";
@@ -27,7 +28,7 @@ export function Page({ parts }: { parts: PageParts }) {
       <Wishes />
       <a className="skip" href="#question" onClick={(event) => { event.preventDefault(); document.getElementById("question")?.focus(); }}>{word("skip")}</a>
       <Columns />
-      <Palette /><Settings /><Help /><Share />
+      <Palette /><Settings /><Help /><Share /><Repeat />
     </PageContext>
   );
 }

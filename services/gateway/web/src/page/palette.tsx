@@ -39,6 +39,7 @@ function useActions(): Action[] {
     { name: word("theme"), act: close(() => preferences.paint(preferences.isDark ? "light" : "dark")) },
     { name: word("settings"), act: () => layout.open("settings") },
     { name: word("links"), act: () => layout.share(null) },
+    { name: word("schedules"), act: () => layout.repeat(null) },
     { name: word("keys"), keys: "Ctrl+/", act: () => layout.open("help") },
     { name: word("frameworks"), act: () => location.assign("frameworks") },
     { name: word("trainings"), act: () => location.assign("trainings") },

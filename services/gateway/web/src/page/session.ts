@@ -91,10 +91,7 @@ export class Session extends Store {
       if (visit !== this.#visit) return false;
       const after = await this.#findParent(instead);
       if (visit !== this.#visit) return false;
-      const body = {
-        ...(after !== null && { parent_turn: after }), question, conversation_id: this.conversation, ...this.choice, table_ids: this.#uploads.ids, corpora: this.#uploads.corpora,
-      };
-      const accepted = await post<Accepted>(path("runs"), body);
+      const accepted = await post<Accepted>(path("runs"), this.#describe(question, after));
       this.#unlisted.add(accepted.conversation_id, question, accepted.run_id);
       if (visit !== this.#visit) {
         void this.#queries.invalidateQueries({ queryKey: KEYS.conversations });
@@ -112,6 +109,18 @@ export class Session extends Store {
       this.isSending = false;
       this.changed();
     }
+  }
+
+  #describe(question: string, after: number | null): object {
+    return {
+      ...(after !== null && { parent_turn: after }), question, conversation_id: this.conversation, ...this.choice, table_ids: this.#uploads.ids, corpora: this.#uploads.corpora,
+    };
+  }
+
+  // The question of a turn as it would be asked again now, in the turn's place.
+  async describeAgain(turn: Turn): Promise<object> {
+    await this.#uploads.settled;
+    return this.#describe(turn.run.question, await this.#findParent(turn));
   }
 
   // Shows a conversation; each turn's run brings what its answer refers to.

@@ -17,7 +17,8 @@ export const withdrawLink = (id: string): Promise<unknown> => call(path("links",
 export const readLinks = (token: string): Promise<LinkPage> =>
   call(`${path("links")}?${new URLSearchParams({ page_size: String(PAGE), page_token: token })}`);
 
-// The whole address of a link, below the prefix at which the page itself is reached.
-export const addressOfLink = (made: MadeLink): string => new URL(made.path.replace(/^\/+/, ""), document.baseURI).href;
+// The whole address of a link, below the prefix at which the page itself is reached: the gateway's path has the prefix
+// that it was told of, which is that one or, behind a proxy that says nothing, none.
+export const addressOfLink = (made: MadeLink): string => new URL(made.path.slice(made.path.lastIndexOf("/shared/") + 1), document.baseURI).href;
 
 export const isNewer = (one: Link, other: Link): number => other.created - one.created;

@@ -4,6 +4,7 @@ import { type FormEvent, useEffect, useRef, useState } from "react";
 
 import { asProblem } from "../base/api";
 import { announce } from "../base/announce";
+import { useCopy } from "../base/copying";
 import { KEYS } from "../base/queries";
 import { useStore } from "../base/store";
 import { counted, language, word } from "../base/words";
@@ -73,21 +74,17 @@ function NewLink({ run, conversation }: { run: string; conversation: string }) {
 // The address of a new link: the gateway keeps no copy of it.
 function Address({ address }: { address: string }) {
   const field = useRef<HTMLInputElement>(null);
-  const [said, setSaid] = useState("copy");
+  const { said, copy } = useCopy();
   useEffect(() => {
     field.current?.focus();
     field.current?.select();
     announce(word("linkMade"));
   }, []);
-  const copy = async (): Promise<void> => {
-    const isDone = await navigator.clipboard.writeText(address).then(() => true, () => false);
-    setSaid(isDone ? "copied" : "noClipboard");
-  };
   return (
     <div className="made-link">
       <label htmlFor="made-link">{word("linkMade")}</label>
       <div><input ref={field} id="made-link" readOnly value={address} onFocus={(event) => event.target.select()} />
-        <button type="button" onClick={() => void copy()}>{word(said)}</button></div>
+        <button type="button" onClick={() => void copy(address)}>{word(said)}</button></div>
     </div>
   );
 }

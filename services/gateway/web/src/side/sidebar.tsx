@@ -52,6 +52,7 @@ function Body() {
       <div className="elsewhere">
         <a href="frameworks">{word("frameworks")}</a><a href="trainings">{word("trainings")}</a>
         {mayReview && <a href={addressOf("")}>{word("review")}</a>}
+        <button type="button" className="quiet" onClick={() => layout.repeat(null)}>{word("schedules")}</button>
         <button type="button" className="quiet" onClick={() => layout.open("settings")}>{word("settings")}</button>
         <button type="button" className="quiet" onClick={() => layout.open("help")}>{word("keys")}</button>
       </div>

@@ -3,6 +3,7 @@ import { useState } from "react";
 
 import { originOf, titleOf } from "../answer/material";
 import { LiveTable } from "../answer/tables/table";
+import { CellAgain } from "./cell-again";
 import { path } from "../base/api";
 import { count, duration } from "../base/format";
 import { word } from "../base/words";
@@ -79,6 +80,7 @@ export function Code({ run }: { run: Run }) {
           <span className={state}>{word(state)}</span><span className="ms">{duration(Number(item.code.duration_ms))}</span>
         </div>
         <Cell item={item} />
+        {run.over && !item.code.run_id && <CellAgain key={run.id} run={run.id} item={item} />}
       </section>
     );
   });

@@ -1,9 +1,12 @@
 // The reader's judgement of an answer: a thumb up at once, a thumb down with what was wrong.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 
-import { asProblem, path, post } from "../base/api";
+import { asProblem, call, path, post } from "../base/api";
 import { announce } from "../base/announce";
+import { KEYS } from "../base/queries";
 import { word } from "../base/words";
+import type { Judgement } from "../contract/types";
 
 // Kept as the judgement's tags.
 const REASONS = ["wrong_number", "wrong_question", "wrong_missing", "wrong_source", "wrong_old", "wrong_unclear"];
@@ -24,13 +27,18 @@ export interface Judging {
 }
 
 export function useJudging(run: string): Judging {
-  const [judged, setJudged] = useState<boolean | null>(null);
+  const queries = useQueryClient();
+  const key = KEYS.judgement(run);
+  // What was said before, here or in another browser; nobody changes it meanwhile but this reader.
+  const kept = useQuery({ queryKey: key, queryFn: () => call<Judgement>(path("runs", run, "feedback")), staleTime: Infinity });
   const [isAsking, ask] = useState(false);
   const [problem, setProblem] = useState("");
   const judge = async (said: Said): Promise<void> => {
     try {
       await post(path("runs", run, "feedback"), said);
-      setJudged(said.helpful);
+      // One that is still being read is older than this.
+      await queries.cancelQueries({ queryKey: key });
+      queries.setQueryData<Judgement>(key, { tags: [], comment: "", edited_answer: "", ...said });
       setProblem("");
       ask(false);
       announce(word("thanks"));
@@ -38,7 +46,7 @@ export function useJudging(run: string): Judging {
       setProblem(asProblem(thrown).message);
     }
   };
-  return { judged, isAsking, problem, ask, judge };
+  return { judged: kept.data?.helpful ?? null, isAsking, problem, ask, judge };
 }
 
 export function Thumbs({ judging: { judged, isAsking, problem, ask, judge } }: { judging: Judging }) {

@@ -1,7 +1,6 @@
 // What can be done with an answer: copy it, take it as a file, judge it, ask its question again.
-import { useState } from "react";
-
 import { asProblem } from "../base/api";
+import { useCopy } from "../base/copying";
 import { word } from "../base/words";
 import { usePage } from "../page/context";
 import type { Run } from "../run/run";
@@ -25,6 +24,7 @@ export function Tools({ turn, onEdit }: { turn: Turn; onEdit: () => void }) {
         <ExportMenu run={run.id} />
         <button type="button" className="quiet share" onClick={() => layout.share({ run: run.id, conversation: session.conversation })}>{word("shareShort")}</button>
         <button type="button" className="quiet" onClick={() => void session.ask(run.question, turn)}>{word("askAgain")}</button>
+        <button type="button" className="quiet repeat" onClick={() => layout.repeat({ run: run.id, describe: () => session.describeAgain(turn) })}>{word("repeatShort")}</button>
         <button type="button" className="quiet edit" onClick={onEdit}>{word("editQuestion")}</button>
         {session.turns.at(-1) !== turn && <button type="button" className="quiet branch" onClick={() => void branch()}>{word("branch")}</button>}
         <Thumbs judging={judging} />
@@ -37,12 +37,8 @@ export function Tools({ turn, onEdit }: { turn: Turn; onEdit: () => void }) {
 }
 
 function CopyAnswer({ run }: { run: Run }) {
-  const [said, setSaid] = useState("copy");
-  const copy = async (): Promise<void> => {
-    // With tables and references in place of marks; what the page has, where the server cannot be reached.
-    const text = await markdownOf(run.id).catch(() => run.text);
-    const isDone = await navigator.clipboard.writeText(text).then(() => true, () => false);
-    setSaid(isDone ? "copied" : "noClipboard");
-  };
-  return <button type="button" className="quiet" onClick={() => void copy()}>{word(said)}</button>;
+  const { said, copy } = useCopy();
+  // With tables and references in place of marks; what the page has, where the server cannot be reached.
+  const read = (): Promise<string> => markdownOf(run.id).catch(() => run.text);
+  return <button type="button" className="quiet" onClick={() => void copy(read())}>{word(said)}</button>;
 }

@@ -10,6 +10,7 @@ import type { Item } from "../run/rows";
 import type { Run } from "../run/run";
 import { RememberedLine } from "../side/remembered";
 import { Asked } from "./asked";
+import { Changes, isScheduled } from "./changes";
 import { ReadAs } from "./reading";
 import { Suggestions } from "./suggestions";
 import { Todo } from "./todo";
@@ -55,6 +56,7 @@ function Conclusion({ turn, onAsk, onEdit }: { turn: Turn; onAsk: (question: str
       <MissingData run={run} onAsk={onAsk} /><Removed run={run} /><Unchecked run={run} />
       <Failure run={run} />
       {turn.problem && <p><span className="chip bad" role="alert">{turn.problem}</span></p>}
+      {isScheduled(run.id) && <Changes run={run.id} />}
       {run.text && <Tools turn={turn} onEdit={onEdit} />}
       <Suggestions run={run} onAsk={onAsk} />
     </>

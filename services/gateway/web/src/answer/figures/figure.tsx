@@ -16,7 +16,10 @@ interface Props {
   figure: FigureRef;
   // Where the data come from, for the line below the chart.
   sources: string;
-  onCode: () => void;
+  // The way to the code that drew it, where it stands elsewhere.
+  onCode?: () => void;
+  // What is drawn, where it is not the run's own figure.
+  drawing?: Drawing;
 }
 
 // Stored as plotly's JSON; a record from before has no type.
@@ -27,13 +30,13 @@ export function FigureView(props: Props) {
 }
 
 function FigureFrame({ id, title, tools, note, children, onCode }: {
-  id: string; title: string; tools?: ReactNode; note: string; children: ReactNode; onCode: () => void;
+  id: string; title: string; tools?: ReactNode; note: string; children: ReactNode; onCode?: () => void;
 }) {
   return (
     <figure className="plotly-figure" data-figure={id} aria-label={title || id}>
       <figcaption>
         <span className="tag">{id}</span><strong>{title}</strong><span className="spacer" />{tools}
-        <button type="button" className="quiet" onClick={onCode}>{word("showCode")}</button>
+        {onCode && <button type="button" className="quiet" onClick={onCode}>{word("showCode")}</button>}
       </figcaption>
       {children}
       {note && <div className="foot note">{note}</div>}
@@ -77,8 +80,8 @@ interface Loaded {
   isDated: boolean;
 }
 
-async function load(runId: string, id: string): Promise<Loaded> {
-  const content = await call<Drawing>(path("runs", runId, "figures", id));
+async function load(runId: string, id: string, drawing?: Drawing): Promise<Loaded> {
+  const content = drawing ?? await call<Drawing>(path("runs", runId, "figures", id));
   const layout = content.layout ?? {};
   const isShared = !layout.hovermode;
   const traces = (content.data ?? []).map(asSvg).map((trace) => (isShared ? brief(trace) : trace));
@@ -88,7 +91,7 @@ async function load(runId: string, id: string): Promise<Loaded> {
 
 const CONFIG = { displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "", responsive: false, showTips: false };
 
-function DrawnFigure({ runId, figure, sources, onCode }: Props) {
+function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
   const { preferences } = usePage();
   useStore(preferences);
   const place = useRef<Place>(null);
@@ -99,10 +102,10 @@ function DrawnFigure({ runId, figure, sources, onCode }: Props) {
 
   useEffect(() => {
     let isLeft = false;
-    load(runId, figure.id).then((found) => { if (!isLeft) setLoaded(found); })
+    load(runId, figure.id, drawing).then((found) => { if (!isLeft) setLoaded(found); })
       .catch((thrown: unknown) => { if (!isLeft) setProblem(asProblem(thrown).message); });
     return () => { isLeft = true; };
-  }, [runId, figure.id]);
+  }, [runId, figure.id, drawing]);
 
   const look = `${preferences.isDark} ${preferences.rise} ${preferences.language}`;
   useEffect(() => {

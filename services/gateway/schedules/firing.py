@@ -1,0 +1,166 @@
+"""Asks questions when they are due: each due time once, by whichever gateway comes first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+
+from fathom.core.call import Call, calling
+from fathom.core.errors import Conflict, DeadlineExceeded, FathomError, NotFound
+from fathom.core.telemetry import Telemetry
+from fathom.services.gateway.bodies import Ask
+from fathom.services.gateway.engine import Engine
+from fathom.services.gateway.schedules.store import MAX_FIRINGS, Firing, Place, Schedule, ScheduleStore
+from fathom.transport.store import ObjectStore
+
+PERIOD_S = 20.0
+# Longer than a question takes to be accepted (``start_timeout_s``). Where the gateway that claimed a time is lost,
+# another one asks after it, under the same id: a run that had begun is joined.
+CLAIM_S = 120.0
+# What is away, or full, is asked again after this time.
+RETRY_S = 60.0
+FIRINGS = "schedules/"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run comes from that a schedule has asked for, as it is kept beside the run."""
+
+    schedule_id: str
+    before: str
+    """Run of the time before, "" for none."""
+    due: float
+    asked: float
+    missed: int
+
+
+class Scheduler:
+    """Looks every ``PERIOD_S`` seconds for what is due; ``clock`` returns seconds since 1970."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        schedules: ScheduleStore,
+        objects: ObjectStore,
+        telemetry: Telemetry,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine, self._schedules, self._objects = engine, schedules, objects
+        self._log, self.clock = telemetry.log, clock
+        self._looking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to look for what is due."""
+        self._looking = asyncio.create_task(self._look(), name="schedules")
+
+    async def close(self) -> None:
+        """Stop looking. A time that is claimed is asked by another gateway, or by the next one here."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self.ask_due()
+            except FathomError as error:
+                # The bus is away: what is due is asked when it is back.
+                self._log.warning("schedules cannot be read", reason=error.reason, message=error.message)
+            await asyncio.sleep(PERIOD_S)
+
+    async def ask_due(self) -> list[str]:
+        """Ask all questions that are due and that nobody else asks; return the runs."""
+        found = []
+        async for place in self._schedules.scan():
+            now = self.clock()
+            schedule = place.schedule
+            if schedule.is_paused or schedule.due > now or schedule.claimed_until > now:
+                continue
+            claimed = await self._schedules.replace(place, replace(schedule, claimed_until=now + CLAIM_S))
+            if claimed is not None:
+                found += await self._ask(claimed, now)
+        return found
+
+    async def _ask(self, place: Place, now: float) -> list[str]:
+        """Ask a question whose time is claimed, and say when it is due next; return its run, if it was accepted."""
+        schedule = place.schedule
+        call = replace(Call.new(tenant=place.tenant), principal=schedule.creator)
+        firing = Firing(
+            # Of schedule and due time alone: whoever asks for it again joins the run.
+            f"{schedule.id}_{int(schedule.due)}", schedule.due, now,
+            schedule.recurrence.count_between(schedule.due, now),
+        )  # fmt: skip
+        with calling(call):
+            try:
+                request = Ask(**schedule.ask).request()
+                request.request_id = firing.run_id
+                await self._engine.start_run(request)
+                await self._note(schedule, firing)
+            except FathomError as error:
+                is_passing = error.transient or isinstance(error, DeadlineExceeded)
+                edited = postpone(schedule, error.message, now) if is_passing else give_up(schedule, error.message, now)
+                await self._finish(place, edited)
+                self._audit(call, schedule, error.code)
+                return []
+            await self._finish(place, advance(schedule, firing, now))
+            self._audit(call, schedule, "OK")
+        return [firing.run_id]
+
+    async def _note(self, schedule: Schedule, firing: Firing) -> None:
+        """Keep beside the run where it comes from, for as long as the run itself: a schedule may be deleted."""
+        before = schedule.firings[-1].run_id if schedule.firings else schedule.follows
+        origin = Origin(schedule.id, before, firing.due, firing.asked, firing.missed)
+        # Another gateway, which was lost afterwards, may have asked already: what it said stays.
+        with suppress(Conflict):
+            await self._objects.create(FIRINGS + firing.run_id, json.dumps(asdict(origin)).encode(), "application/json")
+
+    async def _finish(self, place: Place, done: Schedule) -> None:
+        """Write what has become of a claim, and leave what its user has changed meanwhile."""
+
+        def edit(current: Schedule) -> Schedule:
+            if current.due != place.schedule.due:
+                return current
+            return replace(done, is_paused=current.is_paused)
+
+        if await self._schedules.replace(place, done) is None:
+            # Deleted meanwhile: nothing is due any more.
+            with suppress(NotFound):
+                await self._schedules.change(place.schedule.id, edit)
+
+    def _audit(self, call: Call, schedule: Schedule, outcome: str) -> None:
+        self._log.info(
+            "audit",
+            tenant=call.tenant,
+            principal=call.principal,
+            rpc="ask by schedule",
+            resource=schedule.id,
+            outcome=outcome,
+        )
+
+    async def read_origin(self, run_id: str) -> Origin | None:
+        """Return where a run of the caller's tenant comes from; None for one that no schedule has asked for."""
+        try:
+            return Origin(**json.loads(await self._objects.get(FIRINGS + run_id)))
+        except NotFound:
+            return None
+
+
+def advance(schedule: Schedule, firing: Firing, now: float) -> Schedule:
+    """Return a schedule after it was asked: due at the next time, whatever was missed."""
+    firings = (*schedule.firings, firing)[-MAX_FIRINGS:]
+    due = schedule.recurrence.next_after(now)
+    return replace(schedule, due=due, claimed_until=0.0, problem="", firings=firings)
+
+
+def give_up(schedule: Schedule, problem: str, now: float) -> Schedule:
+    """Return a schedule whose question was refused, which it would be again: it is asked at the next time."""
+    return replace(schedule, due=schedule.recurrence.next_after(now), claimed_until=0.0, problem=problem)
+
+
+def postpone(schedule: Schedule, problem: str, now: float) -> Schedule:
+    """Return a schedule whose question could not be asked just now: it is still due."""
+    return replace(schedule, claimed_until=now + RETRY_S, problem=problem)

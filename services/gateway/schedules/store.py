@@ -1,0 +1,144 @@
+"""Schedules as values of a bucket: a bounded number of each tenant, every change by compare-and-set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fathom.core.call import DEFAULT_TENANT, bind, current_tenant
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, NotFound
+from fathom.services.gateway.schedules.recurrence import Recurrence
+from fathom.transport.bus.base import KeyValue
+
+# Values of the bucket are few and keep their keys, since a key that was used once is listed for ever.
+PLACE = "schedule-{}"
+MAX_FIRINGS = 20
+# Tries of a change that others disturb; each of them has changed something meanwhile.
+MAX_TRIES = 10
+
+
+@dataclass(frozen=True)
+class Firing:
+    """One time at which the question was asked. Times are in seconds since 1970."""
+
+    run_id: str
+    due: float
+    asked: float
+    missed: int
+    """Later due times that had passed as well, for which this one stands."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A question that is asked again. Times are in seconds since 1970."""
+
+    id: str
+    ask: Mapping[str, Any]
+    """Body of ``POST /v1/runs``."""
+    recurrence: Recurrence
+    creator: str
+    created: float
+    due: float
+    follows: str = ""
+    """Run with whose answer the first one is compared."""
+    is_paused: bool = False
+    claimed_until: float = 0.0
+    """Until then nobody else asks."""
+    problem: str = ""
+    """Why the last time was not asked."""
+    firings: tuple[Firing, ...] = ()
+    """The last ones, oldest first."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a schedule is kept, as it was read."""
+
+    tenant: str
+    key: str
+    revision: int
+    schedule: Schedule
+
+
+class ScheduleStore:
+    """Schedules of all tenants; what a caller names is looked for among its tenant's own."""
+
+    def __init__(self, bucket: KeyValue, limit: int) -> None:
+        self._bucket, self._limit = bucket, limit
+
+    async def add(self, schedule: Schedule) -> None:
+        """Keep a new schedule; raise ``FailedPrecondition`` for one too many."""
+        for number in range(self._limit):
+            try:
+                await self._bucket.put(bind(PLACE.format(number)), write_schedule(schedule), revision=0)
+            except Conflict:
+                continue
+            return
+        raise FailedPrecondition(f"{self._limit} questions are asked again already: delete one")
+
+    async def list_own(self) -> list[Schedule]:
+        """Return the schedules of the caller's tenant, oldest first."""
+        own = current_tenant()
+        found = [place.schedule async for place in self.scan() if place.tenant == own]
+        return sorted(found, key=lambda schedule: schedule.created)
+
+    async def change(self, schedule_id: str, edit: Callable[[Schedule], Schedule | None]) -> Schedule:
+        """Change a schedule of the caller's tenant, or delete it where ``edit`` returns None; return what was there.
+
+        Raises ``NotFound``, and ``Conflict`` where others change it all the time.
+        """
+        for _ in range(MAX_TRIES):
+            place = await self._find(schedule_id)
+            edited = edit(place.schedule)
+            try:
+                if edited is None:
+                    await self._bucket.delete(place.key, revision=place.revision)
+                else:
+                    await self._bucket.put(place.key, write_schedule(edited), revision=place.revision)
+            except Conflict:
+                continue
+            return edited or place.schedule
+        raise Conflict(f"schedule {schedule_id} is changed elsewhere all the time")
+
+    async def replace(self, place: Place, schedule: Schedule) -> Place | None:
+        """Put a schedule in the place of one as it was read; return None where that has changed meanwhile."""
+        try:
+            revision = await self._bucket.put(place.key, write_schedule(schedule), revision=place.revision)
+        except Conflict:
+            return None
+        return Place(place.tenant, place.key, revision, schedule)
+
+    async def scan(self) -> AsyncIterator[Place]:
+        """Yield the schedules of all tenants."""
+        for key in await self._bucket.keys():
+            entry = await self._bucket.get(key)
+            # What another version has written is left to it, and keeps nobody else waiting.
+            with suppress(CorruptData):
+                if entry is not None and entry.value is not None:
+                    schedule = read_schedule(entry.value)
+                    yield Place(key.rpartition("=")[0] or DEFAULT_TENANT, key, entry.revision, schedule)
+
+    async def _find(self, schedule_id: str) -> Place:
+        own = current_tenant()
+        async for place in self.scan():
+            if place.tenant == own and place.schedule.id == schedule_id:
+                return place
+        raise NotFound("schedule", schedule_id)
+
+
+def write_schedule(schedule: Schedule) -> bytes:
+    """Return a schedule as a value of the bucket."""
+    return json.dumps(asdict(schedule), ensure_ascii=False).encode()
+
+
+def read_schedule(value: bytes) -> Schedule:
+    """Return a schedule from its value; raise ``CorruptData``."""
+    try:
+        found = json.loads(value)
+        firings = tuple(Firing(**one) for one in found["firings"])
+        return Schedule(**{**found, "recurrence": Recurrence(**found["recurrence"]), "firings": firings})
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptData("schedule", "is no schedule of this version") from error
