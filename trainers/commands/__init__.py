@@ -94,6 +94,9 @@ def export(
     production: Annotated[
         bool, typer.Option("--production", help="Include users' runs, of which only those with consent are written.")
     ] = False,
+    unreviewed: Annotated[
+        bool, typer.Option("--unreviewed", help="Pairs of users' own judgements, too, that no reviewer has accepted.")
+    ] = False,
     tenant: Annotated[str, typer.Option(help="Whose episodes; by default your token's, or the operator's own.")] = "",
     grader: Annotated[str, typer.Option(help="Grader of RL prompts.")] = "f1",
 ) -> None:
@@ -109,6 +112,7 @@ def export(
         least_reward=least_reward,
         margin=margin,
         production=production,
+        unreviewed=unreviewed,
         tenant=tenant,
         grader=grader,
     )

@@ -42,7 +42,7 @@ def export_episodes(kind: str, target: Path, home: Path, *, tenant: str, **optio
     source = Source(home, environment_tenant(os.environ, tenant))
     done = asyncio.run(write(cast(Kind, kind), target, source, **options))
     typer.echo(f"{done.rows:,} rows in {target}: {done.learned_tokens:,} of {done.tokens:,} tokens carry loss")
-    for reason, count in sorted(done.left_out.items()):
+    for reason, count in sorted((+done.left_out).items()):
         typer.echo(f"left out: {count:,} ({reason})")
     if not done.rows:
         typer.echo("nothing was found to export, and nothing was written", err=True)
@@ -64,7 +64,8 @@ async def write(kind: Kind, target: Path, source: Source, *, model: str, **optio
         # First of all: the services decide whether the caller may read for this tenant, before the store is opened.
         judged = await read_judgements(clients)
         tools = list((await clients.planner.list_tools(ListToolsRequest())).tools)
-        wanted = Wanted(kind, model, tools=tools, judged=judged, **options)
+        reviewed = await read_reviewed(clients) if kind == "dpo" and options.get("production") else {}
+        wanted = Wanted(kind, model, tools=tools, judged=judged, reviewed=reviewed, **options)
         renderer = PolicyRenderer(clients, model, tools) if model else None
         with calling(Call.new(tenant=source.tenant)):
             return await export(TenantStore(store), wanted, target, renderer)
@@ -85,3 +86,11 @@ async def read_judgements(clients: Clients) -> dict[str, Feedback]:
         token = page.next_page_token
         if not token:
             return found
+
+
+async def read_reviewed(clients: Clients) -> dict[str, str]:
+    """Return the better answer of each run of the caller's tenant that was reviewed, "" where it was refused."""
+    from fathom.trainers.data.reviews.candidates import find_reviewed
+    from fathom.trainers.data.reviews.queues import KINDS, read_decisions
+
+    return find_reviewed([item async for item in read_decisions(clients, KINDS["candidate"])])

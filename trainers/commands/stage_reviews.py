@@ -12,19 +12,21 @@ import typer
 
 from fathom.core.errors import InvalidField
 from fathom.trainers.data.stages.record import read_rows
-from fathom.trainers.data.stages.reviewing import Decision, Review, decide, describe, find_reviews, list_waiting
+from fathom.trainers.data.stages.reviewing import GivenDecision, Review, decide, describe, find_reviews, list_waiting
 
 PROMPT = "a accepts, r rejects, e edits, empty skips, q ends"
 
 
 def review_file(source: Path, by: str, decisions: Path | None) -> None:
-    """Take decisions from a file, or ask for each row that waits; print how many there are now and still wait."""
-    if not by.strip():
+    """Take decisions from a file, or ask for each row that waits; print how many there are now and still wait.
+
+    Rows of the file may say themselves who decided; ``by`` decided on the others.
+    """
+    given = read_rows(decisions, GivenDecision, "decisions") if decisions is not None else []
+    if not by.strip() and (decisions is None or not all(one.by.strip() for one in given)):
         raise InvalidField("by", "is empty: say who decides")
     if decisions is not None:
-        # Who decides is said once, and not per row.
-        given = read_rows(decisions, Decision, "decisions")
-        count = decide(source, [Review(by=by, **one.model_dump()) for one in given])
+        count = decide(source, [Review.model_validate(one.model_dump() | {"by": one.by or by}) for one in given])
     else:
         count = ask_for_all(source, by)
     typer.echo(f"{find_reviews(source)}: {count:,} decisions now; {len(list_waiting(source)):,} rows still wait")

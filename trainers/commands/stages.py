@@ -149,10 +149,13 @@ def reading(
 @stages.command()
 def review(
     source: Records,
-    by: Annotated[str, typer.Option(help="Who decides.")],
+    by: Annotated[str, typer.Option(help="Who decides; not needed where all of --decisions say it.")] = "",
     decisions: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help='JSON Lines of {"id", "decision": "accept" or "reject", "output"} in place of questions.'),
+        typer.Option(
+            help='JSON Lines of {"id", "decision": "accept" or "reject", "output", "by"} in place of questions, as '
+            "`fathom review export` writes them."
+        ),
     ] = None,
 ) -> None:
     """Accept, reject or edit the rows that wait for a person; decisions are kept beside the file."""

@@ -28,7 +28,13 @@ def rewrite(key: str, **more: Any) -> dict[str, Any]:
     history = [
         {"question": "贵州茅台2022年的营业收入是多少？", "answer": f"营业收入为 **1,275.54 亿元** [1]。\n\n{TABLE}"}
     ]
-    item = {"key": key, "kind": "rewriting", "question": "它去年的利润呢？", "language": "zh", "history": history}
+    item = {
+        "key": key,
+        "kind": "rewriting",
+        "question": f"它去年的利润呢？({key})",
+        "language": "zh",
+        "history": history,
+    }
     machine = {"verdict": "unsure", "reason": "去年可以是两年"}
     return {**item, "texts": [{"text": "贵州茅台2021年的净利润是多少？"}], "machine": machine, **more}
 

@@ -52,13 +52,13 @@ def is_liked(judgement: memory.Feedback) -> bool:
     return judgement.helpful and not judgement.edited_answer
 
 
-def pair_edit(run: Trajectory, answer: str) -> Pair:
-    """Return the pair of an edited answer and the model's own; raise ``UnusableEdit``."""
+def pair_edit(run: Trajectory, answer: str, why: str = "its user edited the answer") -> Pair:
+    """Return the pair of a better answer and the model's own; raise ``UnusableEdit``."""
     conversation = conversations(run, keep_failed=True)[-1]
     last = conversation.said[-1]
     chosen = Said(with_answer(last.message, answer, run.protocol == PROTOCOL_SEARCH_R1), True, last.step)
     before = conversation.before(len(conversation.said) - 1)
-    return Pair(before, chosen, Said(last.message, True, last.step), "its user edited the answer")
+    return Pair(before, chosen, Said(last.message, True, last.step), why)
 
 
 def with_answer(message: policy.Message, answer: str, tagged: bool) -> policy.Message:

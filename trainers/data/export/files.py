@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ Kind = Literal["sft", "dpo", "ppo", "rl"]
 ROLLOUTS, RUNS = "rollouts/", "runs/trajectories/"
 SUFFIX = ".pb"
 """Key suffix of trajectories; other objects beside them are internal to the planner."""
+UNREVIEWED = "its user's judgement was not reviewed: fathom review collect, or --unreviewed"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ class Wanted:
     tools: Sequence[policy.ToolSpec] = ()
     judged: Mapping[str, memory.Feedback] = field(default_factory=dict)
     """The last judgement of each run by its user."""
+    reviewed: Mapping[str, str] = field(default_factory=dict)
+    """The better answer of each run that a reviewer has accepted or written; "" where that was refused."""
+    unreviewed: bool = False
+    """Whether pairs of users' own judgements are written without a reviewer's word."""
     grader: str = "f1"
     """Grader of RL prompts, which compares with the answer that a user approved."""
     scrubber: Scrubber = field(default_factory=Scrubber)
@@ -218,7 +223,8 @@ async def find_pairs(found: AsyncIterator[Stored], wanted: Wanted, done: Exporte
         for pair in corrections(item.trajectory):
             yield pair
         if item.is_run:
-            judged += [item.trajectory] if item.trajectory.run_id in wanted.judged else []
+            is_judged = item.trajectory.run_id in wanted.judged or item.trajectory.run_id in wanted.reviewed
+            judged += [item.trajectory] if is_judged else []
             continue
         if item.group != name:
             for pair in siblings(group, wanted.margin):
@@ -227,14 +233,34 @@ async def find_pairs(found: AsyncIterator[Stored], wanted: Wanted, done: Exporte
         group.append(item.trajectory)
     for pair in siblings(group, wanted.margin):
         yield pair
+    for pair in find_judged_pairs(judged, wanted, done):
+        yield pair
+
+
+def find_judged_pairs(judged: Sequence[Trajectory], wanted: Wanted, done: Exported) -> Iterator[Pair]:
+    """Yield pairs of users' runs: what a reviewer accepted, and users' own judgements where nobody has to review them.
+
+    A user may edit in what is wrong, or dislike what is right: such a pair trains when a second person has agreed.
+    """
     for run in judged:
-        if answer := wanted.judged[run.run_id].edited_answer:
+        if run.run_id in wanted.reviewed:
+            answer, why = wanted.reviewed[run.run_id], "a reviewer accepted another answer"
+            done.left_out["a reviewer has refused the better answer"] += not answer
+        else:
+            answer, why = wanted.judged[run.run_id].edited_answer, "its user edited the answer"
+            done.left_out[UNREVIEWED] += bool(answer) and not wanted.unreviewed
+            answer = answer if wanted.unreviewed else ""
+        if answer:
             try:
-                yield pair_edit(run, answer)
+                yield pair_edit(run, answer, why)
             except UnusableEdit as error:
                 done.left_out[error.message] += 1
-    for preferred in preferences(judged, wanted.judged):
-        if preferred is None:
+    # What has been reviewed has its pair already.
+    rest = [run for run in judged if run.run_id in wanted.judged and run.run_id not in wanted.reviewed]
+    for preferred in preferences(rest, wanted.judged):
+        if not wanted.unreviewed:
+            done.left_out[UNREVIEWED] += 1
+        elif preferred is None:
             done.left_out["two answers to its question follow different messages"] += 1
         else:
             yield preferred

@@ -25,6 +25,12 @@ class Decision(BaseModel):
     note: str = ""
 
 
+class GivenDecision(Decision):
+    """A decision as a file has it, which may say who decided."""
+
+    by: str = ""
+
+
 class Review(Decision):
     """A decision with the name of who decided."""
 

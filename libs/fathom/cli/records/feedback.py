@@ -18,6 +18,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.planner.v1.planner_pb2 import GetConsentRequest
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
+from fathom.core.call import Lane
 from fathom.core.errors import NotFound
 from fathom.core.identity import environment_tenant
 
@@ -49,11 +50,14 @@ async def read_judgements(clients: Clients, chosen: pb.ListFeedbackRequest) -> A
         request.page_token = page.next_page_token
 
 
-def run_with_clients(home: Path, tenant: str, work: Callable[[Clients], Awaitable[None]]) -> None:
-    """Run ``work`` with clients of a tenant."""
+def run_with_clients(
+    home: Path, tenant: str, work: Callable[[Clients], Awaitable[None]], lane: Lane = Lane.INTERACTIVE
+) -> None:
+    """Run ``work`` with clients of a tenant, whose calls are of a lane."""
 
     async def run() -> None:
-        clients = connect(dict(read_endpoints(home).services), tenant=environment_tenant(os.environ, tenant))
+        own = environment_tenant(os.environ, tenant)
+        clients = connect(dict(read_endpoints(home).services), lane=lane, tenant=own)
         try:
             await work(clients)
         finally:

@@ -35,6 +35,9 @@ SECTION = re.compile(rf"^<({'|'.join(SECTIONS)})>\n(.*?)\n</\1>$", re.DOTALL | r
 # Any spelling of our tags that a model could take for one, such as "< / Question >".
 TAG = re.compile(rf"<(\s*/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
 
+# How ``format_history`` begins a turn.
+TURN_HEAD = re.compile(r"^Q(\d{1,3}): (.*)\nA\1(?: \(points\))?:\n", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -81,6 +84,17 @@ def format_history(turns: Sequence[tuple[str, str]], full_turns: int = FULL_TURN
         said = shorten(answered, MAX_ANSWER_CHARS) if full else extract_points(answered)
         lines.append(f"Q{number}: {' '.join(asked.split())}\nA{number}{'' if full else ' (points)'}:\n{neutral(said)}")
     return "\n\n".join(lines)
+
+
+def parse_history(text: str) -> list[tuple[str, str]]:
+    """Return questions and answers of a text that ``format_history`` made, answers as they stand there."""
+    heads: list[re.Match[str]] = []
+    for head in TURN_HEAD.finditer(text):
+        # Turns are counted from 1: another number is an answer's own words.
+        if int(head[1]) == len(heads) + 1:
+            heads.append(head)
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return [(head[2], text[head.end() : end].strip()) for head, end in zip(heads, ends, strict=False)]
 
 
 def extract_points(answer: str) -> str:

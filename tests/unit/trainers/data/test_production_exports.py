@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fathom.domain.consent import Asker, Consent, ConsentRecords
 from fathom.trainers.data import records
 from fathom.trainers.data.export.conversation import conversations
 from fathom.trainers.data.export.feedback import UnusableEdit, pair_edit, preferences
-from fathom.trainers.data.export.files import Wanted, export
+from fathom.trainers.data.export.files import UNREVIEWED, Wanted, export
 from fathom.trainers.data.export.scrub import Scrubber
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.tenant import TenantStore
@@ -175,7 +176,7 @@ async def test_judgements_make_pairs(tmp_path: Path) -> None:
         "down": judgement("down", False),
         "mended": judgement("mended", True, "seven, by [1]"),
     }
-    wanted = Wanted("dpo", production=True, judged=judged)
+    wanted = Wanted("dpo", production=True, judged=judged, unreviewed=True)
     assert (await export(store, wanted, tmp_path / "dpo.jsonl", None)).rows == 2
     edit, preferred = lines(tmp_path / "dpo.jsonl")
     assert edit["why"] == "its user edited the answer"
@@ -188,6 +189,35 @@ async def test_judgements_make_pairs(tmp_path: Path) -> None:
     assert preferred["why"] == "its user preferred the answer"
     calls = [preferred[side][0]["tool_calls"][0]["function"] for side in ("chosen", "rejected")]
     assert [json.loads(call["arguments"])["answer"] for call in calls] == ["seven [1]", "wrong"]
+
+
+async def test_a_judgement_becomes_a_pair_only_when_a_reviewer_has_accepted_it(tmp_path: Path) -> None:
+    store = MemoryStore()
+    names = ("up", "down", "mended", "refused", "checked")
+    await keep(store, *(run(name, f"{name} [1]") for name in names))
+    judged = {
+        "up": judgement("up", True),
+        "down": judgement("down", False),
+        "mended": judgement("mended", True, "by its user [1]"),
+        "refused": judgement("refused", True, "by its user [1]"),
+    }
+    plain = Wanted("dpo", production=True, judged=judged)
+    done = await export(store, plain, tmp_path / "dpo.jsonl", None)
+    # Two edits, and a disliked answer beside a liked one.
+    assert (done.rows, dict(+done.left_out)) == (0, {UNREVIEWED: 3})
+    # What the checks found fault with needs no judgement of its user.
+    reviewed = {"mended": "as reviewed [1]", "refused": "", "checked": "mended by a reviewer [1]"}
+    done = await export(store, replace(plain, reviewed=reviewed, unreviewed=True), tmp_path / "dpo.jsonl", None)
+    assert dict(+done.left_out) == {"a reviewer has refused the better answer": 1}
+    chosen = {}
+    for row in lines(tmp_path / "dpo.jsonl"):
+        called = json.loads(row["chosen"][0]["tool_calls"][0]["function"]["arguments"])
+        chosen[row["id"].partition("#")[0]] = (row["why"], called["answer"])
+    accepted = "a reviewer accepted another answer"
+    assert chosen["mended"] == (accepted, "as reviewed [1]")
+    assert chosen["checked"] == (accepted, "mended by a reviewer [1]")
+    # With --unreviewed the user's preference counts beside them, and never against a reviewer.
+    assert sorted(why for why, _ in chosen.values()) == [accepted, accepted, "its user preferred the answer"]
 
 
 def test_an_edit_must_refer_to_what_the_models_own_text_has() -> None:
