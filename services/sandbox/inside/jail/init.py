@@ -267,14 +267,15 @@ def wait_for_events(poll: select.poll, gate: ForkGate | None) -> set[int]:
     # While one question waits for its answer the others wait in the kernel.
     if gate.wait_s is None:
         poll.register(gate.listener, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll()}
+        ready = dict(poll.poll())
         poll.unregister(gate.listener)
-        if gate.listener in ready:
+        # Nothing else: when the worker has ended there is an event too, and a question would be waited for in vain.
+        if ready.get(gate.listener, 0) & select.POLLIN:
             gate.take()
-        return ready
-    ready = {descriptor for descriptor, _ in poll.poll(gate.wait_s * 1000)}
+        return set(ready)
+    ready = dict(poll.poll(gate.wait_s * 1000))
     gate.answer()
-    return ready
+    return set(ready)
 
 
 def end_all(*, dedicated: bool) -> None:
