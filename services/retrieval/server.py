@@ -17,7 +17,7 @@ from fathom.core.paging import page_of_list
 from fathom.hosting.deps import Deps
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, Item
-from fathom.services.retrieval.corpus.own import KIND, bind_corpus
+from fathom.services.retrieval.corpus.own import KIND, bind_corpus, is_own
 from fathom.services.retrieval.corpus.registry import CorpusState
 from fathom.services.retrieval.corpus.rows import Issue, list_parsers, split_version
 from fathom.services.retrieval.corpus.snapshot import Manifest
@@ -86,12 +86,13 @@ class RetrievalServicer:
         return response
 
     async def Fetch(self, request: pb.FetchRequest, call: Call) -> pb.FetchResponse:
+        corpus = bind_corpus(request.corpus)
         snapshot, pages = await self._engine.fetch(
             request.ids,
             request.page_size,
             request.page_token,
             time_from_proto(request, "as_of"),
-            corpus=bind_corpus(request.corpus),
+            corpus=corpus,
             snapshot=request.snapshot,
             seen_by=request.enforce_seen_by_run,
         )
@@ -101,6 +102,7 @@ class RetrievalServicer:
                 response.results.add(status=to_status(page))
             else:
                 document = document_to_proto(page.document, page.text)
+                document.own = is_own(corpus)
                 response.results.add(status=OK, document=document, next_page_token=page.next_token)
         return response
 

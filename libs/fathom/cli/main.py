@@ -44,6 +44,14 @@ app.command()(replay)
 app.command()(branch)
 
 
+Parent = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        min=0, help="Turn of --conversation that the question follows, 0 for its beginning; by default the newest."
+    ),
+]
+
+
 @app.command()
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
@@ -51,12 +59,7 @@ def ask(
     planner: Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051.")] = "",
     model: Annotated[str, typer.Option(help="Model; by default the planner's.")] = "",
     conversation: Annotated[str, typer.Option(help="Conversation to continue.")] = "",
-    parent: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            min=0, help="Turn of --conversation that the question follows, 0 for its beginning; by default the newest."
-        ),
-    ] = None,
+    parent: Parent = None,
     mode: Annotated[
         str, typer.Option(help="research (the agent), workflow (the fixed pipeline) or auto (by the question).")
     ] = "research",

@@ -29,6 +29,11 @@ class NewLink(Body):
         description="`tenant`: callers of the same tenant. `anyone`: whoever has the address, where settings allow it.",
     )
     language: str = Field("en", description="Language of the page's own words: en or zh.")
+    gives_uploads: bool = Field(
+        False,
+        description="Whether it shows files that were brought for the answer, and the tables, figures and code made of"
+        " them. Otherwise they are cited by title alone; the text of the answer is shown as it is.",
+    )
     lifetime_days: int = Field(30, ge=1, le=MAX_LIFETIME_DAYS, description="Days until the link ends by itself.")
 
 
@@ -41,6 +46,7 @@ class LinkState(BaseModel):
     title: str
     audience: str
     language: str
+    gives_uploads: bool
     creator: str = Field(description="Who made it; empty where callers are not identified.")
     created: float = Field(description="Seconds since 1970.")
     ends: float = Field(description="Seconds since 1970.")
@@ -67,7 +73,14 @@ def add_links(app: FastAPI, sharing: Sharing) -> None:
         """Make a link that shows an answer or a conversation, read only, to others."""
         if body.language not in LANGUAGES:
             raise InvalidField("language", f"must be one of {', '.join(LANGUAGES)}")
-        wish = Wish(body.run_id, body.conversation_id, body.audience, body.language, body.lifetime_days * DAY_S)
+        wish = Wish(
+            body.run_id,
+            body.conversation_id,
+            body.audience,
+            body.language,
+            body.lifetime_days * DAY_S,
+            body.gives_uploads,
+        )
         made, token = await sharing.create(wish)
         return MadeLink(**describe_link(made), path=f"{request.scope['root_path']}/shared/{token}")
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Call, calling, current_call
 from fathom.core.errors import FailedPrecondition, FathomError, InvalidField, NotFound, PermissionDenied
 from fathom.core.telemetry import Telemetry
 from fathom.services.gateway.bodies import MAX_INT32
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
+from fathom.services.gateway.links.redacting import Withheld, find_private, has_private, list_others, redact
 from fathom.services.gateway.links.store import ANYONE, Link, LinkStore, hash_token, make_token
 from fathom.services.gateway.reports.collecting import Collector
 from fathom.services.gateway.reports.report import Report
@@ -34,6 +37,7 @@ class Wish:
     audience: str
     language: str
     lifetime_s: float
+    gives_uploads: bool = False
 
 
 class Sharing:
@@ -60,7 +64,7 @@ class Sharing:
         about = Link(
             id=hash_token(token), run_id=wish.run_id, conversation_id=wish.conversation_id, through=through,
             audience=wish.audience, language=wish.language, title=title[:MAX_TITLE_CHARS], creator=call.principal,
-            created=now, ends=now + wish.lifetime_s, runs=runs,
+            created=now, ends=now + wish.lifetime_s, runs=runs, gives_uploads=wish.gives_uploads,
         )  # fmt: skip
         await self._links.add(about)
         self._audit("create link", about.id)
@@ -148,7 +152,9 @@ class Sharing:
             async with places:
                 try:
                     run = (await self._engine.read_run(run_id)).trajectory
-                    return await self._collector.collect(run, link.language, {})
+                    withheld = Withheld() if link.gives_uploads else await self._find_private(run)
+                    report = await self._collector.collect(redact(run, withheld), link.language, {})
+                    return replace(report, withheld=withheld.places)
                 except (NotFound, FailedPrecondition):  # a turn whose run is gone costs only itself
                     return None
 
@@ -156,6 +162,14 @@ class Sharing:
         if not reports:
             raise NotFound("link", link.id)
         return reports
+
+    async def _find_private(self, run: trajectory.Trajectory) -> Withheld:
+        others: dict[str, bool] = {}
+        for other in list_others(run):
+            # One that cannot be read may have had files.
+            with suppress(FathomError):
+                others[other] = has_private((await self._engine.read_run(other)).trajectory)
+        return find_private(run, others)
 
     def _audit(self, rpc: str, link_id: str, outcome: str = "OK") -> None:
         call = current_call() or Call.new()
@@ -173,6 +187,7 @@ def describe_link(link: Link) -> dict[str, Any]:
         "title": link.title,
         "audience": link.audience,
         "language": link.language,
+        "gives_uploads": link.gives_uploads,
         "creator": link.creator,
         "created": link.created,
         "ends": link.ends,

@@ -43,6 +43,8 @@ class Link:
     created: float
     ends: float
     runs: tuple[str, ...] = ()
+    gives_uploads: bool = False
+    """Whether it shows files that somebody has brought, and what was made of them."""
 
 
 class LinkStore:

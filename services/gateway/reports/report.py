@@ -84,6 +84,8 @@ class Report:
     made: datetime
     tables: Mapping[str, Table] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    withheld: frozenset[Place] = frozenset()
+    """Places of what is not given out."""
 
     @property
     def facts(self) -> str:
@@ -94,7 +96,8 @@ class Report:
 
     def tell_gone(self, place: Place) -> str:
         """Return what stands for a table or a figure that is not there."""
-        return say(self.language, f"{place.kind}_away", place.name)
+        state = "withheld" if place in self.withheld else "away"
+        return say(self.language, f"{place.kind}_{state}", place.name)
 
 
 def build_report(run: trajectory.Trajectory, language: str, made: datetime) -> Report:

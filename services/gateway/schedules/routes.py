@@ -121,7 +121,7 @@ class RunChanges(BaseModel):
 
 def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, scheduler: Scheduler) -> None:
     """Add the routes."""
-    changing = Changing(engine, scheduler)
+    add_changes(app, Changing(engine, scheduler))
 
     @app.post("/v1/schedules", status_code=201)
     async def create_schedule(body: NewSchedule) -> ScheduleState:
@@ -163,6 +163,10 @@ def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, schedu
     async def delete_schedule(schedule_id: ScheduleId) -> None:
         """Delete a schedule; what it has asked stays."""
         await schedules.change(schedule_id, lambda _: None)
+
+
+def add_changes(app: FastAPI, changing: Changing) -> None:
+    """Add the route of what has changed between two answers."""
 
     @app.get("/v1/runs/{run_id}/changes")
     async def get_changes(

@@ -77,7 +77,12 @@ async def test_who_may_open_a_link_is_the_gateways_to_decide(browser: Browser) -
         await expect(dialog.get_by_role("alert")).to_contain_text("links for anyone are off")
         await dialog.get_by_label("Who may open it").select_option("tenant")
         await dialog.get_by_label("Ends after").select_option("1")
+        # Files of one's own are given out only where their maker says so.
+        files = dialog.get_by_label("Also show files of my own")
+        await expect(files).not_to_be_checked()
+        await files.press("Space")
         await dialog.get_by_role("button", name="Make the link").click()
         await expect(dialog.get_by_label("The address")).to_be_visible()
+        await expect(dialog.locator("[data-link]")).to_contain_text("with own files")
         await expect(dialog.get_by_role("alert")).to_have_count(0)
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")

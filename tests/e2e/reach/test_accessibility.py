@@ -47,6 +47,15 @@ async def check_panel(page: Page) -> None:
             await page.keyboard.press("Escape")
 
 
+async def check_repeat(page: Page) -> None:
+    """Look at the dialog in which a question is asked by schedule, with one that is."""
+    await page.locator(".tools .repeat").click()
+    await page.locator(".repeat-dialog .primary").click()
+    await expect(page.locator("[data-schedule]")).to_be_visible()
+    await check(page, "repeat")
+    await page.keyboard.press("Escape")
+
+
 async def check_typing(page: Page) -> None:
     """Look at the list that opens while one types, and at the field in which a question is edited."""
     question = page.locator("#question")
@@ -107,11 +116,7 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await expect(page.locator("#made-link")).to_be_visible()
         await check(page, "share")
         await page.keyboard.press("Escape")
-        await page.locator(".tools .repeat").click()
-        await page.locator(".repeat-dialog .primary").click()
-        await expect(page.locator("[data-schedule]")).to_be_visible()
-        await check(page, "repeat")
-        await page.keyboard.press("Escape")
+        await check_repeat(page)
         for keys, state in (("Control+k", "palette"), ("Control+/", "keys")):
             await page.keyboard.press(keys)
             await expect(page.get_by_role("dialog").last).to_be_visible()

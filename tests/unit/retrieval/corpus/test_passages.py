@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.core import errors
 from fathom.core.call import Call, calling
 from fathom.services.retrieval.config import Config
@@ -19,6 +20,7 @@ from fathom.services.retrieval.corpus.rows import list_parsers
 from fathom.services.retrieval.documents.model import Document, Filter
 from fathom.services.retrieval.documents.versions import CURRENT, REPLACED, UNDATED, Version, find_ends
 from fathom.services.retrieval.engine import Engine
+from fathom.services.retrieval.server import RetrievalServicer
 from fathom.transport.store.memory import MemoryStore
 from tests.support.files.office import write_pdf
 from tests.unit.retrieval.corpus.ingesting import bring
@@ -193,3 +195,15 @@ async def test_names_of_own_corpora_lead_to_those_of_the_caller_alone(engine: En
             await find(engine, "secret", corpus=bind_corpus(wanted))
     with pytest.raises(errors.InvalidField, match="docs_"):
         engine.corpora.open_for_writing("docs_1")
+
+
+async def test_a_document_of_an_own_corpus_says_that_it_is_one(engine: Engine) -> None:
+    servicer = RetrievalServicer(engine, MemoryStore())
+    await engine.import_document("acme=docs_1", Chunk(b"The secret word is heron.", TEXT, "s.txt"), 60)
+    await bring(engine, Chunk(b"The open word is crane.", TEXT, "o.txt"))
+    with calling(Call("r", tenant="acme")) as call:
+        for corpus, query, is_own in (("docs_1", "secret", True), ("main", "open", False)):
+            found = await servicer.Search(pb.SearchRequest(queries=[query], corpus=corpus), call)
+            [hit] = found.results[0].hits
+            fetched = await servicer.Fetch(pb.FetchRequest(ids=[hit.id], corpus=corpus), call)
+            assert fetched.results[0].document.own is is_own

@@ -27,15 +27,15 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'fathom/api/retrieval/v1/retrieval.proto\x12\x17\x66\x61thom.api.retrieval.v1\x1a!fathom/api/common/v1/common.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"t\n\x0cSearchFilter\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\r\n\x05types\x18\x02 \x03(\t\x12\x10\n\x08\x65ntities\x18\x03 \x03(\t\x12\x32\n\tpublished\x18\x04 \x01(\x0b\x32\x1f.fathom.api.common.v1.TimeRange\"\x93\x02\n\rSearchRequest\x12\x0f\n\x07queries\x18\x01 \x03(\t\x12\r\n\x05top_k\x18\x02 \x01(\x05\x12\x0e\n\x06\x63orpus\x18\x03 \x01(\t\x12\x35\n\x06\x66ilter\x18\x04 \x01(\x0b\x32%.fathom.api.retrieval.v1.SearchFilter\x12)\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08snapshot\x18\x06 \x01(\t\x12\x1e\n\x16recency_half_life_days\x18\x07 \x01(\x01\x12\x31\n\x07ranking\x18\x08 \x01(\x0e\x32 .fathom.api.retrieval.v1.Ranking\x12\x0b\n\x03run\x18\t \x01(\t\"\xa6\x01\n\tSearchHit\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x0cpublish_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t\x12\r\n\x05score\x18\x05 \x01(\x01\x12\x0e\n\x06source\x18\x06 \x01(\t\x12\x0c\n\x04page\x18\x07 \x01(\x05\x12\x0e\n\x06parent\x18\x08 \x01(\t\"d\n\x0cSearchResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x30\n\x04hits\x18\x02 \x03(\x0b\x32\".fathom.api.retrieval.v1.SearchHit\"Z\n\x0eSearchResponse\x12\x36\n\x07results\x18\x01 \x03(\x0b\x32%.fathom.api.retrieval.v1.SearchResult\x12\x10\n\x08snapshot\x18\x02 \x01(\t\"\xac\x01\n\x0c\x46\x65tchRequest\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12)\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1b\n\x13\x65nforce_seen_by_run\x18\x06 \x01(\t\x12\x10\n\x08snapshot\x18\x07 \x01(\t\"\xe5\x01\n\x08\x44ocument\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x30\n\x0cpublish_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06source\x18\x05 \x01(\t\x12\x0c\n\x04type\x18\x06 \x01(\t\x12\x10\n\x08\x65ntities\x18\x07 \x03(\t\x12\x13\n\x0btotal_chars\x18\x08 \x01(\x05\x12\x0c\n\x04page\x18\t \x01(\x05\x12\x0e\n\x06parent\x18\n \x01(\t\x12\x0e\n\x06offset\x18\x0b \x01(\x05\x12\x0b\n\x03key\x18\x0c \x01(\t\"\x7f\n\x0b\x46\x65tchResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x33\n\x08\x64ocument\x18\x02 \x01(\x0b\x32!.fathom.api.retrieval.v1.Document\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"X\n\rFetchResponse\x12\x35\n\x07results\x18\x01 \x03(\x0b\x32$.fathom.api.retrieval.v1.FetchResult\x12\x10\n\x08snapshot\x18\x02 \x01(\t\"\xe3\x01\n\rIngestRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x33\n\x08\x64ocument\x18\x03 \x01(\x0b\x32!.fathom.api.retrieval.v1.Document\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x0e\n\x06source\x18\x06 \x01(\t\x12\x30\n\x0cpublish_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rdelete_source\x18\x08 \x01(\t\"<\n\x0bIngestIssue\x12\x0c\n\x04line\x18\x01 \x01(\x03\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\"\x9e\x01\n\x0eIngestResponse\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x01 \x01(\x03\x12\x12\n\nduplicates\x18\x02 \x01(\x03\x12\x10\n\x08rejected\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\t\x12\x34\n\x06issues\x18\x05 \x03(\x0b\x32$.fathom.api.retrieval.v1.IngestIssue\x12\x0f\n\x07\x64\x65leted\x18\x06 \x01(\x03\"\xc0\x01\n\x15ImportDocumentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12-\n\x04\x64\x61ta\x18\x03 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x30\n\x0cpublish_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nlifetime_s\x18\x06 \x01(\x03\"\x81\x01\n\x16ImportDocumentResponse\x12\x0e\n\x06\x63orpus\x18\x01 \x01(\t\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x02 \x01(\x03\x12\x12\n\nduplicates\x18\x03 \x01(\x03\x12\x34\n\x06issues\x18\x04 \x03(\x0b\x32$.fathom.api.retrieval.v1.IngestIssue\"}\n\x15\x44\x65leteDocumentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x30\n\x0cpublish_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"*\n\x16\x44\x65leteDocumentResponse\x12\x10\n\x08snapshot\x18\x01 \x01(\t\";\n\x12ListCorporaRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"{\n\x06\x43orpus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x11\n\tdocuments\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\t\x12)\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"`\n\x13ListCorporaResponse\x12\x30\n\x07\x63orpora\x18\x01 \x03(\x0b\x32\x1f.fathom.api.retrieval.v1.Corpus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"M\n\x14ListSnapshotsRequest\x12\x0e\n\x06\x63orpus\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x8d\x01\n\x08Snapshot\x12\n\n\x02id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdocuments\x18\x03 \x01(\x03\x12\x31\n\x08manifest\x18\x04 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\"f\n\x15ListSnapshotsResponse\x12\x34\n\tsnapshots\x18\x01 \x03(\x0b\x32!.fathom.api.retrieval.v1.Snapshot\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\";\n\x15\x43reateSnapshotRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\"M\n\x16\x43reateSnapshotResponse\x12\x33\n\x08snapshot\x18\x01 \x01(\x0b\x32!.fathom.api.retrieval.v1.Snapshot\"O\n\x17\x41\x63tivateSnapshotRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x10\n\x08snapshot\x18\x03 \x01(\t\"_\n\x18\x41\x63tivateSnapshotResponse\x12\x31\n\x06\x61\x63tive\x18\x01 \x01(\x0b\x32!.fathom.api.retrieval.v1.Snapshot\x12\x10\n\x08previous\x18\x02 \x01(\t*^\n\x07Ranking\x12\x17\n\x13RANKING_UNSPECIFIED\x10\x00\x12\x13\n\x0fRANKING_LEXICAL\x10\x01\x12\x11\n\rRANKING_DENSE\x10\x02\x12\x12\n\x0eRANKING_HYBRID\x10\x03\x32\xce\x07\n\x10RetrievalService\x12Y\n\x06Search\x12&.fathom.api.retrieval.v1.SearchRequest\x1a\'.fathom.api.retrieval.v1.SearchResponse\x12V\n\x05\x46\x65tch\x12%.fathom.api.retrieval.v1.FetchRequest\x1a&.fathom.api.retrieval.v1.FetchResponse\x12[\n\x06Ingest\x12&.fathom.api.retrieval.v1.IngestRequest\x1a\'.fathom.api.retrieval.v1.IngestResponse(\x01\x12q\n\x0eImportDocument\x12..fathom.api.retrieval.v1.ImportDocumentRequest\x1a/.fathom.api.retrieval.v1.ImportDocumentResponse\x12q\n\x0e\x44\x65leteDocument\x12..fathom.api.retrieval.v1.DeleteDocumentRequest\x1a/.fathom.api.retrieval.v1.DeleteDocumentResponse\x12h\n\x0bListCorpora\x12+.fathom.api.retrieval.v1.ListCorporaRequest\x1a,.fathom.api.retrieval.v1.ListCorporaResponse\x12n\n\rListSnapshots\x12-.fathom.api.retrieval.v1.ListSnapshotsRequest\x1a..fathom.api.retrieval.v1.ListSnapshotsResponse\x12q\n\x0e\x43reateSnapshot\x12..fathom.api.retrieval.v1.CreateSnapshotRequest\x1a/.fathom.api.retrieval.v1.CreateSnapshotResponse\x12w\n\x10\x41\x63tivateSnapshot\x12\x30.fathom.api.retrieval.v1.ActivateSnapshotRequest\x1a\x31.fathom.api.retrieval.v1.ActivateSnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'fathom/api/retrieval/v1/retrieval.proto\x12\x17\x66\x61thom.api.retrieval.v1\x1a!fathom/api/common/v1/common.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\"t\n\x0cSearchFilter\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\r\n\x05types\x18\x02 \x03(\t\x12\x10\n\x08\x65ntities\x18\x03 \x03(\t\x12\x32\n\tpublished\x18\x04 \x01(\x0b\x32\x1f.fathom.api.common.v1.TimeRange\"\x93\x02\n\rSearchRequest\x12\x0f\n\x07queries\x18\x01 \x03(\t\x12\r\n\x05top_k\x18\x02 \x01(\x05\x12\x0e\n\x06\x63orpus\x18\x03 \x01(\t\x12\x35\n\x06\x66ilter\x18\x04 \x01(\x0b\x32%.fathom.api.retrieval.v1.SearchFilter\x12)\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08snapshot\x18\x06 \x01(\t\x12\x1e\n\x16recency_half_life_days\x18\x07 \x01(\x01\x12\x31\n\x07ranking\x18\x08 \x01(\x0e\x32 .fathom.api.retrieval.v1.Ranking\x12\x0b\n\x03run\x18\t \x01(\t\"\xa6\x01\n\tSearchHit\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x0cpublish_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0f\n\x07summary\x18\x04 \x01(\t\x12\r\n\x05score\x18\x05 \x01(\x01\x12\x0e\n\x06source\x18\x06 \x01(\t\x12\x0c\n\x04page\x18\x07 \x01(\x05\x12\x0e\n\x06parent\x18\x08 \x01(\t\"d\n\x0cSearchResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x30\n\x04hits\x18\x02 \x03(\x0b\x32\".fathom.api.retrieval.v1.SearchHit\"Z\n\x0eSearchResponse\x12\x36\n\x07results\x18\x01 \x03(\x0b\x32%.fathom.api.retrieval.v1.SearchResult\x12\x10\n\x08snapshot\x18\x02 \x01(\t\"\xac\x01\n\x0c\x46\x65tchRequest\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12)\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1b\n\x13\x65nforce_seen_by_run\x18\x06 \x01(\t\x12\x10\n\x08snapshot\x18\x07 \x01(\t\"\xf2\x01\n\x08\x44ocument\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x30\n\x0cpublish_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06source\x18\x05 \x01(\t\x12\x0c\n\x04type\x18\x06 \x01(\t\x12\x10\n\x08\x65ntities\x18\x07 \x03(\t\x12\x13\n\x0btotal_chars\x18\x08 \x01(\x05\x12\x0c\n\x04page\x18\t \x01(\x05\x12\x0e\n\x06parent\x18\n \x01(\t\x12\x0e\n\x06offset\x18\x0b \x01(\x05\x12\x0b\n\x03key\x18\x0c \x01(\t\x12\x0b\n\x03own\x18\r \x01(\x08\"\x7f\n\x0b\x46\x65tchResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x33\n\x08\x64ocument\x18\x02 \x01(\x0b\x32!.fathom.api.retrieval.v1.Document\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"X\n\rFetchResponse\x12\x35\n\x07results\x18\x01 \x03(\x0b\x32$.fathom.api.retrieval.v1.FetchResult\x12\x10\n\x08snapshot\x18\x02 \x01(\t\"\xe3\x01\n\rIngestRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x33\n\x08\x64ocument\x18\x03 \x01(\x0b\x32!.fathom.api.retrieval.v1.Document\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x0e\n\x06source\x18\x06 \x01(\t\x12\x30\n\x0cpublish_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rdelete_source\x18\x08 \x01(\t\"<\n\x0bIngestIssue\x12\x0c\n\x04line\x18\x01 \x01(\x03\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\"\x9e\x01\n\x0eIngestResponse\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x01 \x01(\x03\x12\x12\n\nduplicates\x18\x02 \x01(\x03\x12\x10\n\x08rejected\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\t\x12\x34\n\x06issues\x18\x05 \x03(\x0b\x32$.fathom.api.retrieval.v1.IngestIssue\x12\x0f\n\x07\x64\x65leted\x18\x06 \x01(\x03\"\xc0\x01\n\x15ImportDocumentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12-\n\x04\x64\x61ta\x18\x03 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x30\n\x0cpublish_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nlifetime_s\x18\x06 \x01(\x03\"\x81\x01\n\x16ImportDocumentResponse\x12\x0e\n\x06\x63orpus\x18\x01 \x01(\t\x12\r\n\x05\x61\x64\x64\x65\x64\x18\x02 \x01(\x03\x12\x12\n\nduplicates\x18\x03 \x01(\x03\x12\x34\n\x06issues\x18\x04 \x03(\x0b\x32$.fathom.api.retrieval.v1.IngestIssue\"}\n\x15\x44\x65leteDocumentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x30\n\x0cpublish_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"*\n\x16\x44\x65leteDocumentResponse\x12\x10\n\x08snapshot\x18\x01 \x01(\t\";\n\x12ListCorporaRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"{\n\x06\x43orpus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x11\n\tdocuments\x18\x03 \x01(\x03\x12\x10\n\x08snapshot\x18\x04 \x01(\t\x12)\n\x05\x61s_of\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"`\n\x13ListCorporaResponse\x12\x30\n\x07\x63orpora\x18\x01 \x03(\x0b\x32\x1f.fathom.api.retrieval.v1.Corpus\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"M\n\x14ListSnapshotsRequest\x12\x0e\n\x06\x63orpus\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x8d\x01\n\x08Snapshot\x12\n\n\x02id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tdocuments\x18\x03 \x01(\x03\x12\x31\n\x08manifest\x18\x04 \x01(\x0b\x32\x1f.fathom.api.common.v1.ObjectRef\"f\n\x15ListSnapshotsResponse\x12\x34\n\tsnapshots\x18\x01 \x03(\x0b\x32!.fathom.api.retrieval.v1.Snapshot\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\";\n\x15\x43reateSnapshotRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\"M\n\x16\x43reateSnapshotResponse\x12\x33\n\x08snapshot\x18\x01 \x01(\x0b\x32!.fathom.api.retrieval.v1.Snapshot\"O\n\x17\x41\x63tivateSnapshotRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63orpus\x18\x02 \x01(\t\x12\x10\n\x08snapshot\x18\x03 \x01(\t\"_\n\x18\x41\x63tivateSnapshotResponse\x12\x31\n\x06\x61\x63tive\x18\x01 \x01(\x0b\x32!.fathom.api.retrieval.v1.Snapshot\x12\x10\n\x08previous\x18\x02 \x01(\t*^\n\x07Ranking\x12\x17\n\x13RANKING_UNSPECIFIED\x10\x00\x12\x13\n\x0fRANKING_LEXICAL\x10\x01\x12\x11\n\rRANKING_DENSE\x10\x02\x12\x12\n\x0eRANKING_HYBRID\x10\x03\x32\xce\x07\n\x10RetrievalService\x12Y\n\x06Search\x12&.fathom.api.retrieval.v1.SearchRequest\x1a\'.fathom.api.retrieval.v1.SearchResponse\x12V\n\x05\x46\x65tch\x12%.fathom.api.retrieval.v1.FetchRequest\x1a&.fathom.api.retrieval.v1.FetchResponse\x12[\n\x06Ingest\x12&.fathom.api.retrieval.v1.IngestRequest\x1a\'.fathom.api.retrieval.v1.IngestResponse(\x01\x12q\n\x0eImportDocument\x12..fathom.api.retrieval.v1.ImportDocumentRequest\x1a/.fathom.api.retrieval.v1.ImportDocumentResponse\x12q\n\x0e\x44\x65leteDocument\x12..fathom.api.retrieval.v1.DeleteDocumentRequest\x1a/.fathom.api.retrieval.v1.DeleteDocumentResponse\x12h\n\x0bListCorpora\x12+.fathom.api.retrieval.v1.ListCorporaRequest\x1a,.fathom.api.retrieval.v1.ListCorporaResponse\x12n\n\rListSnapshots\x12-.fathom.api.retrieval.v1.ListSnapshotsRequest\x1a..fathom.api.retrieval.v1.ListSnapshotsResponse\x12q\n\x0e\x43reateSnapshot\x12..fathom.api.retrieval.v1.CreateSnapshotRequest\x1a/.fathom.api.retrieval.v1.CreateSnapshotResponse\x12w\n\x10\x41\x63tivateSnapshot\x12\x30.fathom.api.retrieval.v1.ActivateSnapshotRequest\x1a\x31.fathom.api.retrieval.v1.ActivateSnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fathom.api.retrieval.v1.retrieval_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RANKING']._serialized_start=3426
-  _globals['_RANKING']._serialized_end=3520
+  _globals['_RANKING']._serialized_start=3439
+  _globals['_RANKING']._serialized_end=3533
   _globals['_SEARCHFILTER']._serialized_start=161
   _globals['_SEARCHFILTER']._serialized_end=277
   _globals['_SEARCHREQUEST']._serialized_start=280
@@ -49,45 +49,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHREQUEST']._serialized_start=921
   _globals['_FETCHREQUEST']._serialized_end=1093
   _globals['_DOCUMENT']._serialized_start=1096
-  _globals['_DOCUMENT']._serialized_end=1325
-  _globals['_FETCHRESULT']._serialized_start=1327
-  _globals['_FETCHRESULT']._serialized_end=1454
-  _globals['_FETCHRESPONSE']._serialized_start=1456
-  _globals['_FETCHRESPONSE']._serialized_end=1544
-  _globals['_INGESTREQUEST']._serialized_start=1547
-  _globals['_INGESTREQUEST']._serialized_end=1774
-  _globals['_INGESTISSUE']._serialized_start=1776
-  _globals['_INGESTISSUE']._serialized_end=1836
-  _globals['_INGESTRESPONSE']._serialized_start=1839
-  _globals['_INGESTRESPONSE']._serialized_end=1997
-  _globals['_IMPORTDOCUMENTREQUEST']._serialized_start=2000
-  _globals['_IMPORTDOCUMENTREQUEST']._serialized_end=2192
-  _globals['_IMPORTDOCUMENTRESPONSE']._serialized_start=2195
-  _globals['_IMPORTDOCUMENTRESPONSE']._serialized_end=2324
-  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=2326
-  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=2451
-  _globals['_DELETEDOCUMENTRESPONSE']._serialized_start=2453
-  _globals['_DELETEDOCUMENTRESPONSE']._serialized_end=2495
-  _globals['_LISTCORPORAREQUEST']._serialized_start=2497
-  _globals['_LISTCORPORAREQUEST']._serialized_end=2556
-  _globals['_CORPUS']._serialized_start=2558
-  _globals['_CORPUS']._serialized_end=2681
-  _globals['_LISTCORPORARESPONSE']._serialized_start=2683
-  _globals['_LISTCORPORARESPONSE']._serialized_end=2779
-  _globals['_LISTSNAPSHOTSREQUEST']._serialized_start=2781
-  _globals['_LISTSNAPSHOTSREQUEST']._serialized_end=2858
-  _globals['_SNAPSHOT']._serialized_start=2861
-  _globals['_SNAPSHOT']._serialized_end=3002
-  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_start=3004
-  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_end=3106
-  _globals['_CREATESNAPSHOTREQUEST']._serialized_start=3108
-  _globals['_CREATESNAPSHOTREQUEST']._serialized_end=3167
-  _globals['_CREATESNAPSHOTRESPONSE']._serialized_start=3169
-  _globals['_CREATESNAPSHOTRESPONSE']._serialized_end=3246
-  _globals['_ACTIVATESNAPSHOTREQUEST']._serialized_start=3248
-  _globals['_ACTIVATESNAPSHOTREQUEST']._serialized_end=3327
-  _globals['_ACTIVATESNAPSHOTRESPONSE']._serialized_start=3329
-  _globals['_ACTIVATESNAPSHOTRESPONSE']._serialized_end=3424
-  _globals['_RETRIEVALSERVICE']._serialized_start=3523
-  _globals['_RETRIEVALSERVICE']._serialized_end=4497
+  _globals['_DOCUMENT']._serialized_end=1338
+  _globals['_FETCHRESULT']._serialized_start=1340
+  _globals['_FETCHRESULT']._serialized_end=1467
+  _globals['_FETCHRESPONSE']._serialized_start=1469
+  _globals['_FETCHRESPONSE']._serialized_end=1557
+  _globals['_INGESTREQUEST']._serialized_start=1560
+  _globals['_INGESTREQUEST']._serialized_end=1787
+  _globals['_INGESTISSUE']._serialized_start=1789
+  _globals['_INGESTISSUE']._serialized_end=1849
+  _globals['_INGESTRESPONSE']._serialized_start=1852
+  _globals['_INGESTRESPONSE']._serialized_end=2010
+  _globals['_IMPORTDOCUMENTREQUEST']._serialized_start=2013
+  _globals['_IMPORTDOCUMENTREQUEST']._serialized_end=2205
+  _globals['_IMPORTDOCUMENTRESPONSE']._serialized_start=2208
+  _globals['_IMPORTDOCUMENTRESPONSE']._serialized_end=2337
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=2339
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=2464
+  _globals['_DELETEDOCUMENTRESPONSE']._serialized_start=2466
+  _globals['_DELETEDOCUMENTRESPONSE']._serialized_end=2508
+  _globals['_LISTCORPORAREQUEST']._serialized_start=2510
+  _globals['_LISTCORPORAREQUEST']._serialized_end=2569
+  _globals['_CORPUS']._serialized_start=2571
+  _globals['_CORPUS']._serialized_end=2694
+  _globals['_LISTCORPORARESPONSE']._serialized_start=2696
+  _globals['_LISTCORPORARESPONSE']._serialized_end=2792
+  _globals['_LISTSNAPSHOTSREQUEST']._serialized_start=2794
+  _globals['_LISTSNAPSHOTSREQUEST']._serialized_end=2871
+  _globals['_SNAPSHOT']._serialized_start=2874
+  _globals['_SNAPSHOT']._serialized_end=3015
+  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_start=3017
+  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_end=3119
+  _globals['_CREATESNAPSHOTREQUEST']._serialized_start=3121
+  _globals['_CREATESNAPSHOTREQUEST']._serialized_end=3180
+  _globals['_CREATESNAPSHOTRESPONSE']._serialized_start=3182
+  _globals['_CREATESNAPSHOTRESPONSE']._serialized_end=3259
+  _globals['_ACTIVATESNAPSHOTREQUEST']._serialized_start=3261
+  _globals['_ACTIVATESNAPSHOTREQUEST']._serialized_end=3340
+  _globals['_ACTIVATESNAPSHOTRESPONSE']._serialized_start=3342
+  _globals['_ACTIVATESNAPSHOTRESPONSE']._serialized_end=3437
+  _globals['_RETRIEVALSERVICE']._serialized_start=3536
+  _globals['_RETRIEVALSERVICE']._serialized_end=4510
 # @@protoc_insertion_point(module_scope)

@@ -110,7 +110,7 @@ class FetchRequest(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key")
+    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key", "own")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,7 @@ class Document(_message.Message):
     PARENT_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
     text: str
@@ -135,7 +136,8 @@ class Document(_message.Message):
     parent: str
     offset: int
     key: str
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ...) -> None: ...
+    own: bool
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ..., own: bool = ...) -> None: ...
 
 class FetchResult(_message.Message):
     __slots__ = ("status", "document", "next_page_token")

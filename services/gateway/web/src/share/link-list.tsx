@@ -46,7 +46,7 @@ export function LinkList() {
 
 function Entry({ link, onWithdraw }: { link: Link; onWithdraw: () => void }) {
   const what = word(link.conversation_id ? "share_conversation" : "share_answer");
-  const facts = [what, word(`share_${link.audience}`), `${word("linkEnds")} ${dayOfSecond(link.ends)}`, link.creator].filter(Boolean);
+  const facts = [what, word(`share_${link.audience}`), link.gives_uploads && word("linkWithFiles"), `${word("linkEnds")} ${dayOfSecond(link.ends)}`, link.creator].filter(Boolean);
   return (
     <li data-link={link.id}>
       <div><strong title={link.title}>{link.title}</strong><div className="dim">{facts.join(" · ")}</div></div>

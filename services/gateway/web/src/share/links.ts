@@ -9,6 +9,7 @@ export interface Wish {
   conversation_id?: string;
   audience: "tenant" | "anyone";
   language: string;
+  gives_uploads: boolean;
   lifetime_days: number;
 }
 

@@ -38,6 +38,7 @@ function NewLink({ run, conversation }: { run: string; conversation: string }) {
   const queries = useQueryClient();
   const [subject, setSubject] = useState<(typeof SUBJECTS)[number]>("answer");
   const [audience, setAudience] = useState<Wish["audience"]>("tenant");
+  const [givesUploads, setGivesUploads] = useState(false);
   const [days, setDays] = useState<(typeof LIFETIMES)[number]>("30");
   const [made, setMade] = useState<MadeLink | null>(null);
   const [problem, setProblem] = useState("");
@@ -48,7 +49,7 @@ function NewLink({ run, conversation }: { run: string; conversation: string }) {
     setBusy(true);
     try {
       const about = subject === "answer" ? { run_id: run } : { conversation_id: conversation };
-      setMade(await makeLink({ ...about, audience, language: language(), lifetime_days: Number(days) }));
+      setMade(await makeLink({ ...about, audience, language: language(), gives_uploads: givesUploads, lifetime_days: Number(days) }));
       setProblem("");
     } catch (thrown) {
       setMade(null);
@@ -64,6 +65,8 @@ function NewLink({ run, conversation }: { run: string; conversation: string }) {
       <Choice label={word("shareWhat")} value={subject} names={conversation ? SUBJECTS : ["answer"]} nameOf={(name) => word(`share_${name}`)} onChoose={setSubject} />
       <Choice label={word("shareWho")} value={audience} names={AUDIENCES} nameOf={(name) => word(`share_${name}`)} onChoose={setAudience} />
       <Choice label={word("shareUntil")} value={days} names={LIFETIMES} nameOf={(name) => counted(Number(name), "oneDay", "days")} onChoose={setDays} />
+      <label className="reason"><input type="checkbox" checked={givesUploads} onChange={(event) => setGivesUploads(event.target.checked)} />{word("shareUploads")}</label>
+      <p className="dim">{word("shareUploadsNote")}</p>
       <div className="choice"><button type="submit" className="primary" aria-busy={isBusy || undefined}>{word("makeLink")}</button></div>
       {problem && <p className="chip bad" role="alert">{problem}</p>}
       {made && <Address key={made.id} address={addressOfLink(made)} />}
