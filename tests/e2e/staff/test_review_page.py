@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page
 from fathom.services.gateway.users import make_key
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue, read_prompt
-from fathom.services.planner.proto.prompts import list_prompts
+from fathom.services.planner.prompts.listing import list_prompts
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
