@@ -27,8 +27,8 @@ from fathom.services.planner.learner import Learner
 from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
+from fathom.services.planner.prompts.listing import list_prompts
 from fathom.services.planner.prompts.selection import Prompts
-from fathom.services.planner.proto.prompts import list_prompts
 from fathom.services.planner.recording.tape import Recordings
 from fathom.services.planner.recording.transport import RecordedTransport
 from fathom.services.planner.remembering.extraction import Extractor

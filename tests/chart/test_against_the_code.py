@@ -187,7 +187,7 @@ def test_what_ray_serve_is_told_exists(documents: tuple[Document, ...], subject:
 def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Document, ...]) -> None:
     """The interpreter's asks datafetch for its sheets. Commands are run by people, beside a stack."""
     called = {
-        match for path in (ROOT / "trainers").rglob("*.py") if path.parent.name != "commands"
+        match for path in (ROOT / "trainers").rglob("*.py") if "commands" not in path.relative_to(ROOT).parts
         for match in re.findall(r"\bclients\.([a-z]+)\.[a-z_]+\(", path.read_text())
     }  # fmt: skip
     assert {"policy", "reward", "datafetch"} <= called

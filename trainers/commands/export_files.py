@@ -90,7 +90,7 @@ async def read_judgements(clients: Clients) -> dict[str, Feedback]:
 
 async def read_reviewed(clients: Clients) -> dict[str, str]:
     """Return the better answer of each run of the caller's tenant that was reviewed, "" where it was refused."""
+    from fathom.trainers.commands.reviews.queues import KINDS, read_decisions
     from fathom.trainers.data.reviews.candidates import find_reviewed
-    from fathom.trainers.data.reviews.queues import KINDS, read_decisions
 
     return find_reviewed([item async for item in read_decisions(clients, KINDS["candidate"])])

@@ -99,6 +99,7 @@ FATHOM_GATEWAY_OIDC_ISSUER: {{ .issuer | quote }}
 FATHOM_GATEWAY_OIDC_AUDIENCE: {{ .audience | quote }}
 FATHOM_GATEWAY_OIDC_JWKS_URL: {{ .jwksUrl | quote }}
 FATHOM_GATEWAY_OIDC_TENANT_CLAIM: {{ .tenantClaim | quote }}
+FATHOM_GATEWAY_OIDC_ROLES_CLAIM: {{ .rolesClaim | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -207,9 +207,9 @@ class DecisionPage(BaseModel):
     next_page_token: str = Field(description="Empty at the end.")
 
 
-def kind_to_proto(kind: str) -> pb.ReviewKind:
-    """Return a queue of the contract; "" is none in particular."""
-    return pb.ReviewKind.Value(f"{KIND_PREFIX}{kind.upper() or 'UNSPECIFIED'}")
+def kind_to_proto(kind: str) -> str:
+    """Return the name of a queue in the contract; "" is none in particular."""
+    return f"{KIND_PREFIX}{kind.upper() or 'UNSPECIFIED'}"
 
 
 def show_queue(queue: pb.ReviewQueue) -> Queue:

@@ -100,8 +100,7 @@ def add_decisions(app: FastAPI, clients: Clients) -> None:
         page_token: Annotated[str, Query(description="Where to go on: next_page_token of the page before.")] = "",
     ) -> DecisionPage:
         """List decided items, those decided last first."""
-        asked = {"page_size": page_size, "page_token": page_token}
-        request = pb.ListReviewDecisionsRequest(kind=kind_to_proto(kind), **asked)
+        request = pb.ListReviewDecisionsRequest(kind=kind_to_proto(kind), page_size=page_size, page_token=page_token)
         found = await clients.memory.list_review_decisions(request)
         return DecisionPage(decisions=[show_item(item) for item in found.items], next_page_token=found.next_page_token)
 

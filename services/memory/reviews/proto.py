@@ -7,10 +7,10 @@ from fathom.core.errors import InvalidField
 from fathom.services.memory.reviews.items import Decision, Item, Kind, Machine, NewItem, Text, Verdict
 from fathom.services.memory.times import to_timestamp
 
-KINDS = {kind: pb.ReviewKind.Value(f"REVIEW_KIND_{kind.name}") for kind in Kind}
-KINDS_BACK = {value: kind for kind, value in KINDS.items()}
-VERDICTS = {verdict: pb.ReviewVerdict.Value(f"REVIEW_VERDICT_{verdict.name}") for verdict in Verdict}
-VERDICTS_BACK = {value: verdict for verdict, value in VERDICTS.items()}
+KINDS = {kind: f"REVIEW_KIND_{kind.name}" for kind in Kind}
+KINDS_BACK = {pb.ReviewKind.Value(name): kind for kind, name in KINDS.items()}
+VERDICTS = {verdict: f"REVIEW_VERDICT_{verdict.name}" for verdict in Verdict}
+VERDICTS_BACK = {pb.ReviewVerdict.Value(name): verdict for verdict, name in VERDICTS.items()}
 
 
 def kind_from_proto(kind: pb.ReviewKind, field: str = "kind") -> Kind:

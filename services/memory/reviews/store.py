@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
 from fathom.core.call import current_principal, current_tenant
 from fathom.core.errors import Conflict, FailedPrecondition, InvalidField, NotFound, PermissionDenied
@@ -184,11 +184,17 @@ def is_item(tenant: str, ident: str) -> ColumnElement[bool]:
     return and_(REVIEW_ITEMS.c.tenant == tenant, REVIEW_ITEMS.c.id == ident)
 
 
+def read_first(db: Connection, query: Select[Any]) -> Mapping[str, Any] | None:
+    """Return the first row of a query by the names of its columns; None for none."""
+    row = db.execute(query).mappings().first()
+    return None if row is None else dict(row)
+
+
 def require_item(db: Connection, tenant: str, ident: str, *, is_locked: bool = False) -> Mapping[str, Any]:
     """Return an item's row, locked for the transaction if wanted; raise ``NotFound``."""
     query = select(REVIEW_ITEMS).where(is_item(tenant, ident))
     # The id comes from the caller and may have a character that no database takes.
-    row = None if "\0" in ident else db.execute(query.with_for_update() if is_locked else query).mappings().first()
+    row = None if "\0" in ident else read_first(db, query.with_for_update() if is_locked else query)
     if row is None:
         raise NotFound("review item", ident[:MAX_KEY_CHARS])
     return row
@@ -199,7 +205,7 @@ def find_open(db: Connection, tenant: str, kind: Kind, *chosen: ColumnElement[bo
     own = (REVIEW_ITEMS.c.tenant == tenant, REVIEW_ITEMS.c.kind == kind.value, REVIEW_ITEMS.c.decided == 0)
     query = select(REVIEW_ITEMS).where(*own, *chosen).order_by(REVIEW_ITEMS.c.number).limit(1)
     # Two reviewers at once get two items: the second one passes over the row that the first has locked.
-    return db.execute(query.with_for_update(skip_locked=True)).mappings().first()
+    return read_first(db, query.with_for_update(skip_locked=True))
 
 
 def give_up(db: Connection, tenant: str, ident: str, reviewer: str) -> int:
@@ -214,7 +220,7 @@ def give_up(db: Connection, tenant: str, ident: str, reviewer: str) -> int:
 def find_decision(db: Connection, tenant: str, ident: str) -> Mapping[str, Any] | None:
     """Return the row of the decision on an item; None while it is open."""
     chosen = (REVIEW_DECISIONS.c.tenant == tenant, REVIEW_DECISIONS.c.item == ident)
-    return db.execute(select(REVIEW_DECISIONS).where(*chosen)).mappings().first()
+    return read_first(db, select(REVIEW_DECISIONS).where(*chosen))
 
 
 def load_item(db: Connection, tenant: str, ident: str) -> Item:
@@ -225,7 +231,7 @@ def load_item(db: Connection, tenant: str, ident: str) -> Item:
 def find_by_key(db: Connection, tenant: str, key: str) -> Mapping[str, Any] | None:
     """Return the row of a key that a program gave, whatever its queue; None for a new key."""
     own = (REVIEW_ITEMS.c.tenant == tenant, REVIEW_ITEMS.c.kind.in_([kind.value for kind in Kind if is_added(kind)]))
-    return db.execute(select(REVIEW_ITEMS).where(*own, REVIEW_ITEMS.c.key == key)).mappings().first()
+    return read_first(db, select(REVIEW_ITEMS).where(*own, REVIEW_ITEMS.c.key == key))
 
 
 def is_added(kind: Kind) -> bool:

@@ -11,6 +11,8 @@ from tests.e2e.pages import expect
 
 GOOD, POOR = "AAA rose by **148.2 %** from 2015 to 2020 [1].", "AAA rose. | a | b |"
 TABLE = "| measure | AAA |\n|---|---:|\n| total return | 148.2 % |"
+# Only a failure takes so long; the first item makes the database.
+PATIENCE_S = 60.0
 OWNERS = ("first-model", "second-model")
 
 
@@ -54,14 +56,14 @@ def correct(key: str, **more: Any) -> dict[str, Any]:
 
 async def add_items(url: str, *items: dict[str, Any]) -> None:
     """Put items into their queues."""
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         answer = await client.post("/v1/review/items", json={"items": list(items)})
-    assert (answer.status_code, answer.json()) == (201, {"added": len(items), "known": 0})
+    assert (answer.status_code, answer.json()) == (201, {"added": len(items), "known": 0}), answer.text
 
 
 async def read_decisions(url: str) -> list[dict[str, Any]]:
     """Return what was decided, newest first."""
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         answer = await client.get("/v1/review/decisions")
     assert answer.status_code == 200
     found: list[dict[str, Any]] = answer.json()["decisions"]

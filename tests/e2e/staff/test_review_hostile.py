@@ -26,7 +26,8 @@ SHORT = min(PAYLOADS, key=len)
 
 def poison(item: dict[str, Any]) -> dict[str, Any]:
     """Put the payloads into every text of an item."""
-    texts = [{"text": f"{ALL}\n\n{FENCED}", "owner": SHORT} for _ in item["texts"]]
+    # The rejected answer of a candidate is another one than the proposed.
+    texts = [{"text": f"{ALL}\n\n{FENCED}\n\n{place}", "owner": SHORT} for place, _ in enumerate(item["texts"])]
     machine = {"grade": item.get("machine", {}).get("grade"), "verdict": SHORT, "reason": ALL, "by": SHORT}
     history = [{"question": payload, "answer": f"```\n{payload}\n```"} for payload in PAYLOADS]
     return {**item, "question": ALL, "texts": texts, "material": FENCED, "machine": machine, "history": history}

@@ -11,11 +11,12 @@ from playwright.async_api import Browser, Page
 from fathom.services.gateway.users import make_key
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue, read_prompt
-from fathom.services.planner.proto.prompts import list_prompts
+from fathom.services.planner.prompts.listing import list_prompts
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import (
+    GOOD,
     OWNERS,
     add_items,
     compare,
@@ -193,6 +194,22 @@ async def test_answers_stand_beside_their_material_and_what_is_proposed_beside_w
             await expect(page.locator(".decided")).to_contain_text("accepted")
         assert [one["kind"] for one in await read_decisions(house.url)] == ["candidate", "hallucination"]
         expect_clean(watched)
+
+
+async def test_a_candidate_without_a_proposal_is_written_or_rejected_but_not_accepted(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        await add_items(house.url, correct("one", texts=[{"text": "AAA rose."}, {"text": ""}]))
+        page = (await open_page(browser, house.url)).page
+        await open_part(page, house.url, "candidate")
+        await expect(page.get_by_label("Proposed")).to_contain_text("Nobody has proposed a text yet")
+        await expect(page.get_by_role("button", name="Accept")).to_have_count(0)
+        await page.keyboard.press("a")
+        await page.keyboard.press("e")
+        await page.locator("#edited").fill(GOOD)
+        await page.keyboard.press("Control+Enter")
+        await expect(page.locator(".decided")).to_contain_text("edited and accepted")
+        (kept,) = await read_decisions(house.url)
+        assert (kept["decision"]["before"], kept["decision"]["after"]) == ("", GOOD)
 
 
 async def test_an_item_that_another_has_decided_meanwhile_is_left(browser: Browser) -> None:

@@ -180,7 +180,7 @@ async def test_decisions_are_listed_page_by_page_the_last_one_first(reviews: Rev
     for _ in range(3):
         await reviews.decide((await claim(reviews, Kind.REWRITING)).id, 1, ACCEPT)
     await reviews.decide((await claim(reviews)).id, 1, grade(0))
-    pages, token = [], ""
+    pages, token = list[list[str]](), ""
     while not pages or token:
         page, token = await reviews.list_decisions(Kind.REWRITING, 2, token)
         pages.append([item.key for item in page])

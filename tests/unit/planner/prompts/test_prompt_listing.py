@@ -9,7 +9,7 @@ import pytest
 from fathom.core.errors import InvalidField
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue
-from fathom.services.planner.proto.prompts import list_prompts
+from fathom.services.planner.prompts.listing import list_prompts
 
 
 def test_every_prompt_is_listed_once_with_its_text_and_one_version_of_each_variant_is_in_use() -> None:

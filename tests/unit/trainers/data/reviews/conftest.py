@@ -21,10 +21,9 @@ from fathom.core.errors import NotFound
 from fathom.core.telemetry import Telemetry
 from fathom.services.memory.engine import Engine
 from fathom.services.memory.reviews.servicer import ReviewServicer
-from fathom.trainers.commands.reviews import reviews
-from fathom.trainers.data.reviews import files
-from fathom.trainers.data.reviews.deciding import Terminal, decide_all
-from fathom.trainers.data.reviews.queues import KINDS
+from fathom.trainers.commands.reviews import files, reviews
+from fathom.trainers.commands.reviews.deciding import Terminal, decide_all
+from fathom.trainers.commands.reviews.queues import KINDS
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
 from tests.e2e.files.reviews import RPCS

@@ -41,7 +41,7 @@ function TextCard({ title, text, item }: { title: string; text: Text; item: Item
   return (
     <section className={`text ${item.kind}`} aria-label={title} tabIndex={0} data-label={text.label}>
       <h2>{title}{item.decision && <span className="chip owner">{`${say("owner")} ${text.owner || say("unknownOwner")}`}</span>}</h2>
-      <Prose text={text.text} lang={item.language || undefined} />
+      {text.text.trim() ? <Prose text={text.text} lang={item.language || undefined} /> : <p className="dim">{say("noText")}</p>}
     </section>
   );
 }

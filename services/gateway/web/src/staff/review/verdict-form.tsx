@@ -28,7 +28,9 @@ export function VerdictForm({ desk, item }: { desk: Desk; item: Item }) {
     if (wasEditing.current && !isEditing) editButton.current?.focus();
     wasEditing.current = isEditing;
   }, [isEditing]);
-  useKeys(isEditing ? {} : { a: accept, r: reject, e: edit, s: () => void desk.skip() });
+  // Nobody may have proposed a text yet: the reviewer writes one, or rejects.
+  const isEmpty = !before.trim();
+  useKeys(isEditing ? {} : { a: isEmpty ? undefined : accept, r: reject, e: edit, s: () => void desk.skip() });
   const send = (event: FormEvent): void => {
     event.preventDefault();
     if (text !== null && text !== before && text.trim()) void desk.decide({ decision: "edit", text, ...said });
@@ -41,7 +43,7 @@ export function VerdictForm({ desk, item }: { desk: Desk; item: Item }) {
       <div className="choice" aria-busy={desk.isBusy || undefined}>
         {isEditing && <button type="submit" className="primary" disabled={text === before || !text.trim()}>{say("saveEdit")}</button>}
         {isEditing && <button type="button" onClick={drop}>{say("cancelEdit")}</button>}
-        {!isEditing && <button type="button" className="primary" onClick={accept}>{say("accept")}</button>}
+        {!isEditing && !isEmpty && <button type="button" className="primary" onClick={accept}>{say("accept")}</button>}
         {!isEditing && <button type="button" className="danger" onClick={reject}>{say("reject")}</button>}
         <button ref={editButton} type="button" hidden={isEditing} onClick={edit}>{say("edit")}</button>
         <button type="button" className="quiet" onClick={() => void desk.skip()}>{say("skip")}</button>

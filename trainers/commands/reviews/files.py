@@ -17,6 +17,8 @@ from fathom.cli.records.feedback import has_consent, make_request, read_judgemen
 from fathom.clients import Clients
 from fathom.core.call import Lane
 from fathom.core.errors import InvalidField
+from fathom.trainers.commands.reviews.deciding import Terminal, decide_all
+from fathom.trainers.commands.reviews.queues import KINDS, find_kind, read_decisions, send_items
 from fathom.trainers.data.reviews.candidates import (
     Candidate,
     find_disliked,
@@ -26,8 +28,6 @@ from fathom.trainers.data.reviews.candidates import (
     read_candidates,
 )
 from fathom.trainers.data.reviews.comparisons import list_grades, list_rechecks, make_comparisons
-from fathom.trainers.data.reviews.deciding import Terminal, decide_all
-from fathom.trainers.data.reviews.queues import KINDS, find_kind, read_decisions, send_items
 from fathom.trainers.data.reviews.stage_rows import STAGES, list_decisions, make_stage_items
 
 NO_CONSENT = "its user has not consented to training"

@@ -38,7 +38,7 @@ def add(
     home: Home = HOME,
 ) -> None:
     """Put what waits for a person into a queue; what is there already is not added again."""
-    from fathom.trainers.data.reviews.files import Draw, add_files
+    from fathom.trainers.commands.reviews.files import Draw, add_files
 
     add_files(files, kind, Draw(matches, limit, seed), tenant, home)
 
@@ -60,7 +60,7 @@ def collect(
 
     Only of runs whose users have consented to training.
     """
-    from fathom.trainers.data.reviews.files import collect_candidates
+    from fathom.trainers.commands.reviews.files import collect_candidates
 
     collect_candidates(since, limit, tenant, home, is_played_again=regenerate)
 
@@ -68,7 +68,7 @@ def collect(
 @reviews.command()
 def queue(tenant: Tenant = "", home: Home = HOME) -> None:
     """Show how many items of each queue wait, and how many are decided."""
-    from fathom.trainers.data.reviews.files import show_queues
+    from fathom.trainers.commands.reviews.files import show_queues
 
     show_queues(tenant, home)
 
@@ -80,7 +80,7 @@ def decide(
     home: Home = HOME,
 ) -> None:
     """Decide on the items of a queue in the terminal, blind where two answers are compared."""
-    from fathom.trainers.data.reviews.files import decide_in_terminal
+    from fathom.trainers.commands.reviews.files import decide_in_terminal
 
     decide_in_terminal(kind, tenant, home)
 
@@ -98,6 +98,6 @@ def export(
     Comparisons for --human of `fathom eval rank`, stage rows for --decisions of `fathom data stage review`, and pairs
     of accepted candidates.
     """
-    from fathom.trainers.data.reviews.files import export_decisions
+    from fathom.trainers.commands.reviews.files import export_decisions
 
     export_decisions(kind, output, source, tenant, home)
