@@ -3,8 +3,8 @@
 Quiet and attack take turns, so that what else this machine does meets both. An attacker whose session ends opens
 another one at once. All are people's, so that no lane gives way to another.
 
-``NEIGHBOURS=spinning,forking`` runs these attacks alone; ``NEIGHBOURS_CGROUPS=0`` does without control groups, as in the
-chart.
+``NEIGHBOURS=spinning,forking`` runs these attacks alone; ``NEIGHBOURS_CGROUPS=0`` does without control groups, and
+``NEIGHBOURS_NOBODY=1``, as root, runs it as nobody at level landlock, without control groups: as in the chart.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.host.scheduling import go_first
 from fathom.services.sandbox.supervisor.main import THREADS
 from tests.bench.sandbox import engine, execute
+from tests.integration.sandbox.programs.as_nobody import become_nobody
 
 ATTACKERS, CELLS, ROUNDS, GOAL = 8, 100, 2, 3.0
 # Attacks begin within this time; what is measured before it would be quiet.
@@ -111,7 +112,11 @@ async def run() -> None:
     go_first()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, initializer=go_first))
     has_groups = os.environ.get("NEIGHBOURS_CGROUPS", "1") != "0"
-    async with engine(spares=2, cell_wall_ms=20_000, cgroups=has_groups) as walled:
+    walls = "namespace"
+    if os.environ.get("NEIGHBOURS_NOBODY", "0") != "0":
+        become_nobody()
+        walls = "landlock"
+    async with engine(spares=2, cell_wall_ms=20_000, cgroups=has_groups, walls=walls, min_isolation=walls) as walled:
         print(f"isolation {walled.report.level.word}; {walled.report.missing or 'nothing missing'}")
         for name in names:
             quiet, beside = (np.array(seconds) * 1000 for seconds in await compare(walled, ATTACKS[name]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -36,7 +37,7 @@ class Kernel:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.questions, self.answers = 0, list[tuple[int, int, int]]()
         self.tasks, self.cost_s, self.now = 1, 0.0, 100.0
-        monkeypatch.setattr(fork_gate.fcntl, "ioctl", self.ioctl)
+        monkeypatch.setattr(fcntl, "ioctl", self.ioctl)
         monkeypatch.setattr(fork_gate, "list_tasks", self.list_tasks)
         clock = SimpleNamespace(monotonic=lambda: self.now, thread_time=lambda: self.now)
         monkeypatch.setattr(fork_gate, "time", clock)
@@ -90,7 +91,7 @@ def test_a_question_that_is_withdrawn_needs_no_answer(monkeypatch: pytest.Monkey
     def refuse(*arguments: object) -> None:
         raise FileNotFoundError
 
-    monkeypatch.setattr(fork_gate.fcntl, "ioctl", refuse)
+    monkeypatch.setattr(fcntl, "ioctl", refuse)
     gate = ForkGate(3, MOST)
     gate.take()
     assert gate.wait_s is None

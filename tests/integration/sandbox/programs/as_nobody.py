@@ -34,6 +34,15 @@ def open_the_way(paths: list[str]) -> None:
         os.close(source)
 
 
+def become_nobody() -> None:
+    """Become a user without privileges that can read Python and the checkout."""
+    open_the_way(sorted({sys.base_prefix, sys.prefix, str(ROOT)}))
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.environ["HOME"] = "/nonexistent"
+
+
 async def sessions(level: str) -> dict[str, object]:
     """Isolation, and how a few cells ended."""
     from fathom.core.telemetry import Telemetry
@@ -67,9 +76,5 @@ async def sessions(level: str) -> dict[str, object]:
 
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT / "libs"), str(ROOT)]
-    open_the_way(sorted({sys.base_prefix, sys.prefix, str(ROOT)}))
-    os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
-    os.environ["HOME"] = "/nonexistent"
+    become_nobody()
     print(json.dumps(asyncio.run(sessions(sys.argv[1]))))
