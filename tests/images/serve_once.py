@@ -18,7 +18,11 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from fathom.core.identity import make_keys
+
 LIMIT_S = 240.0
+KEYS = Path("/tmp/keys.pem")
+"""What the chart mounts of the Secret by which services know each other."""
 
 
 def ready(name: str) -> bool:
@@ -49,6 +53,8 @@ def has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 def main(name: str) -> None:
     log = Path("/tmp/log")
+    signing, public = make_keys()
+    KEYS.write_text(public if name == "sandbox" else signing)
     began = time.monotonic()
     with log.open("wb") as out:
         process = subprocess.Popen(["python3", "-m", f"fathom.services.{name}"], stdout=out, stderr=subprocess.STDOUT)
@@ -62,7 +68,9 @@ def main(name: str) -> None:
         # Longer than a service takes to drain that has nothing to do.
         status = process.wait(30)
     places = ("/tmp", "/var/cache/fathom", "/var/lib/fathom")
-    left = sorted(str(path) for place in places for path in Path(place).rglob("*") if path.is_file() and path != log)
+    left = sorted(
+        str(path) for place in places for path in Path(place).rglob("*") if path.is_file() and path not in (log, KEYS)
+    )
     result = {"ready": found, "seconds": round(seconds, 2), "status": status, "left": left[:40], "user": os.getuid()}
     print(json.dumps(result | ({} if found else {"log": log.read_text()[-3000:]})))
 

@@ -15,9 +15,18 @@ from tests.images.conftest import HERE, Image
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
 Get = Callable[[str], Image]
 SERVE = (HERE / "serve_once.py").read_text()
-POD = {"FATHOM_RUNTIME_HOST": "0.0.0.0", "FATHOM_RUNTIME_PORT": "50051", "FATHOM_RUNTIME_METRICS_PORT": "9090"}
+POD = {
+    "FATHOM_RUNTIME_HOST": "0.0.0.0",
+    "FATHOM_RUNTIME_PORT": "50051",
+    "FATHOM_RUNTIME_METRICS_PORT": "9090",
+    "FATHOM_RUNTIME_IDENTITY_FILE": "/tmp/keys.pem",
+}
 OF = {
-    "gateway": {"FATHOM_RUNTIME_PORT": "8080", "FATHOM_RUNTIME_METRICS_PORT": "-1"},
+    "gateway": {
+        "FATHOM_RUNTIME_PORT": "8080",
+        "FATHOM_RUNTIME_METRICS_PORT": "-1",
+        "FATHOM_GATEWAY_TOKEN": "of a test",
+    },
     "memory": {"FATHOM_MEMORY_PATH": "/var/lib/fathom/memory.sqlite3"},
     "sandbox": {
         "FATHOM_SANDBOX_MIN_ISOLATION": "landlock",
