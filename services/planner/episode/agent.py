@@ -21,6 +21,7 @@ from fathom.services.planner.episode.continuation import CUT_OFF
 from fathom.services.planner.episode.deadline import Lifetime
 from fathom.services.planner.episode.dialogue import FINISH, Decision, EpisodeProtocol
 from fathom.services.planner.episode.interpretation import Situation, describe_cut_call, interpret
+from fathom.services.planner.episode.limits import vary_seed
 from fathom.services.planner.episode.loop_detector import RepeatDetector
 from fathom.services.planner.episode.progress import MAX_EMPTY, MAX_IDLE, count_empty, find_stall, is_filtered
 from fathom.services.planner.episode.resources import EpisodeResources
@@ -335,7 +336,7 @@ class AgentLoop:
             task,
             view,
             tools,
-            self._protocol.sampling(task),
+            vary_seed(self._protocol.sampling(task), index),
             None if self._draft is None else partial(self._hear, index, self._draft),
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
 from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.model.episode import Limits
 
@@ -68,6 +69,19 @@ def cap_sampling(sampling: Sampling, max_tokens: int) -> Sampling:
     if max_tokens == 0:
         return sampling
     return replace(sampling, max_tokens=cap_limit(sampling.max_tokens, max_tokens, "sampling.max_tokens"))
+
+
+def vary_seed(sampling: Sampling, index: int) -> Sampling:
+    """Return the sampling of round ``index``; a seed other than 0 gives each round random numbers of its own.
+
+    A request begins with the first numbers of its seed: with one seed for all rounds what a model draws in one would
+    depend on what it drew in those before, and an episode would be no sample of its policy.
+    """
+    if not sampling.seed or not index:
+        return sampling
+    digest = sha256(f"{sampling.seed}:{index}".encode())
+    # 31 bits: some endpoints take no more; and 0 would ask for another seed in each play.
+    return replace(sampling, seed=int(digest[:8], 16) & 0x7FFF_FFFF or 1)
 
 
 def resolve_today(as_of: Any, start_time: float) -> str:

@@ -18,6 +18,7 @@ from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.drafting import Draft
 from fathom.services.planner.episode.budget import BudgetState, measure_budget
 from fathom.services.planner.episode.deadline import Lifetime
+from fathom.services.planner.episode.limits import vary_seed
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.episode.tool_calls import CallExecutor
 from fathom.services.planner.model.episode import Answer, Episode, Outcome, Step, StopReason, ToolResult, ToolStatus
@@ -234,7 +235,7 @@ class Pipeline:
                 self._observer.on_drafted(index, text)
 
         self._sampling = True
-        sampling = self._protocol.sampling(task)
+        sampling = vary_seed(self._protocol.sampling(task), index)
         request_id = f"{task.run_id}-{index}"
         completion = await self._policy.generate(request_id, task, view, (), sampling, hear if is_shown else None)
         self._sampling = False

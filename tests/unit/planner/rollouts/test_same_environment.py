@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +48,7 @@ class Recorder(FakePolicy):
     """Policy that keeps what each request asks of the model: prompt, tools, sampling, limits."""
 
     requests: list[tuple[Any, ...]]
+    seeds: list[int] = field(default_factory=list)
 
     async def write(self, request: PolicyRequest) -> str:
         asks = [asked for message in request.view.messages if (asked := read_ask(message.content)) is not None]
@@ -72,6 +73,7 @@ class Recorder(FakePolicy):
             # Each episode of a group has a seed of its own.
             sampling=sampling_to_proto(replace(sampling, seed=0)),
         )
+        self.seeds.append(sampling.seed)
         limits = replace(task.limits, deadline=0.0)
         prompt = TOKENIZER.render(view.messages, tools, True).encode()
         assert hear is None or not task.is_rollout, "drafts are for a run's readers"
@@ -169,6 +171,24 @@ async def test_run_and_rollout_ask_the_model_for_the_same(name: str) -> None:
     assert training.protocol == production.protocol or {training.protocol, production.protocol} == {0, RESEARCH}
     assert training.prompts == production.prompts
     assert [step.new_messages for step in training.steps] == [step.new_messages for step in production.steps]
+
+
+@pytest.mark.parametrize("protocol", [RESEARCH, WORKFLOW])
+async def test_each_round_of_an_episode_draws_numbers_of_its_own(protocol: Any) -> None:
+    """A request begins with the first numbers of its seed: one for all rounds would tie what is drawn in them."""
+
+    async def list_seeds(seed: int) -> list[int]:
+        ours = Both()
+        await ours.roll({}, protocol=protocol, sampling=policy.Sampling(seed=seed))
+        return list(ours.policy.seeds)
+
+    seeds, others = await list_seeds(7), await list_seeds(8)
+    assert len(seeds) > 1
+    assert seeds[0] == 7
+    assert len({*seeds, *others}) == 2 * len(seeds)
+    assert await list_seeds(7) == seeds, "an episode that is played again draws the same"
+    # Without a seed policy makes one of each request.
+    assert set(await list_seeds(0)) == {0}
 
 
 async def test_each_question_has_its_own_instant() -> None:
