@@ -15,18 +15,21 @@ from fathom.core.paging import Key, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.segments import storage
 from fathom.services.memory.segments.filing import Filer
-from fathom.services.memory.segments.meaning import measure_nearness, scale
+from fathom.services.memory.segments.meaning import Floats, measure_nearness, scale
 from fathom.services.memory.segments.passages import TOLD, mark_names, read_turn
 from fathom.services.memory.segments.scoring import (
-    DATES,
-    OWN,
+    SHARES,
+    Nearness,
     Query,
+    Shares,
     add_neighbours,
     combine,
     fuse,
     measure_heat,
+    measure_length,
     read_query,
     score_dates,
+    score_statements,
     score_words,
     weigh_terms,
 )
@@ -212,40 +215,40 @@ def take_pages(segments: Sequence[RecalledSegment]) -> list[RecalledSegment]:
     return [one for one, count in zip(segments, counts, strict=True) if count <= PAGES_READ or one is segments[0]]
 
 
-def rank_pages(pages: Sequence[Page], query: Query, weights: dict[str, float]) -> list[RankedPage]:
+def rank_pages(
+    pages: Sequence[Page], query: Query, weights: dict[str, float], shares: Shares = SHARES
+) -> list[RankedPage]:
     """Return each page with its scores and the number of its best passage."""
     words = score_words([page.terms for page in pages], weights)
     dates = [score_dates(query.days, page.ended) for page in pages]
-    found = compare(pages, query)
-    meanings = [None if one is None else (one.best, one.whole) for one in found]
+    meanings = compare(pages, query)
     own = [
-        combine(None if meaning is None else sum(meaning) / 2, word, day)
+        combine(None if meaning is None else meaning.mean, word, day)
         for meaning, word, day in zip(meanings, words, dates, strict=True)
     ]
     bonuses = [
-        DATES * day + OWN * (query.is_own and TOLD in page.terms) for page, day in zip(pages, dates, strict=True)
+        shares.dates * day + shares.own * (query.is_own and TOLD in page.terms)
+        for page, day in zip(pages, dates, strict=True)
     ]
     places = [(page.conversation, page.number) for page in pages]
     scores = add_neighbours(dict(zip(places, own, strict=True)))
-    order = add_neighbours(dict(zip(places, fuse(meanings, words, bonuses), strict=True)))
+    order = add_neighbours(dict(zip(places, fuse(meanings, words, bonuses, shares), strict=True)), shares)
+    # Behind the neighbours: beside a turn that says much stands no better one.
+    statements = score_statements(meanings, words, [measure_length(page.terms) for page in pages], shares)
     return [
         # Rounded, so that it is the same number in a token. A turn that has nothing of the question is not about it,
         # whatever stands beside it.
-        RankedPage(page, round(scores[place], 6) if score else 0.0, round(order[place], 6), one.passage if one else 0)
-        for page, place, score, one in zip(pages, places, own, found, strict=True)
+        RankedPage(
+            page,
+            round(scores[place], 6) if score else 0.0,
+            round(order[place] + statement, 6),
+            meaning.passage if meaning else 0,
+        )
+        for page, place, score, statement, meaning in zip(pages, places, own, statements, meanings, strict=True)
     ]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How near a page is to a question: its best passage, with its number, and the page beside the one before."""
-
-    best: float
-    passage: int
-    whole: float
-
-
-def compare(pages: Sequence[Page], query: Query) -> list[Comparison | None]:
+def compare(pages: Sequence[Page], query: Query) -> list[Nearness | None]:
     """Return the nearness of each page; None where it has no vectors of the question's encoder."""
     if query.vector is None or query.origin is None:
         return [None] * len(pages)
@@ -264,12 +267,21 @@ def compare(pages: Sequence[Page], query: Query) -> list[Comparison | None]:
     follows = np.array([row for row, earlier in enumerate(before) if earlier is not None], dtype=int)
     wholes = means.copy()
     wholes[follows] += BEFORE * means[[earlier for earlier in before if earlier is not None]]
-    found: dict[tuple[str, int], Comparison] = {}
+    found: dict[tuple[str, int], Nearness] = {}
     for (place, row), whole in zip(at.items(), (scale(wholes) @ asked).clip(0.0, 1.0), strict=True):
         own = near[starts[row] : starts[row] + counts[row]]
         best = int(own.argmax())
-        found[place] = Comparison(float(own[best]), best, float(whole))
+        said = select_said(own, is_told=TOLD in comparable[row].terms)
+        found[place] = Nearness(float(own[best]), best, float(whole), float(said.max()))
     return [found.get((page.conversation, page.number)) for page in pages]
+
+
+def select_said(near: Floats, *, is_told: bool) -> Floats:
+    """Return of the nearness of a turn's vectors that of what it says: of its answer, and of what the user told."""
+    # The last vector is that of question and answer together (``PageText.list_texts``). A question that fills a
+    # passage alone has none; of its answer the last passage is left out then.
+    passages = near[:-1] if len(near) > 2 else near
+    return passages if is_told or len(passages) == 1 else passages[1:]
 
 
 def last_key(found: Found) -> tuple[float, str, int]:

@@ -12,12 +12,13 @@ from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.services.memory.engine import Turn
 from fathom.services.memory.segments.passages import TOLD, is_told, read_turn
-from fathom.services.memory.segments.scoring import read_query
+from fathom.services.memory.segments.scoring import FULL_TERMS, measure_length, read_query
 from fathom.services.memory.segments.searching import (
     MAX_QUESTION_CHARS,
     MAX_TOP_K,
     PAGES_READ,
     RecalledSegment,
+    select_said,
     take_pages,
 )
 from fathom.services.memory.segments.storage import Segment
@@ -85,7 +86,7 @@ async def test_pages_filed_without_an_encoder_get_their_names_with_their_vectors
 
 async def test_what_the_user_told_goes_before_what_was_asked_where_it_is_the_users_own(memory: Memory) -> None:
     await memory.say("The limit of a share is 7%.", "The limit of a share, 7%.", "told")
-    await memory.say("The limit of a share?", "The limit of a share, 7%.", "asked")
+    await memory.say("The limit of a share right now?", "The limit of a share, 7%.", "asked")
     await memory.say("When did copper peak?", "Copper peaked in May.", "other")
     for question, first in (("Is my limit of a share kept?", "told"), ("Is the limit of a share kept?", "asked")):
         assert (await memory.search(question)).turns[0].turn.conversation == first
@@ -105,7 +106,7 @@ async def test_a_short_question_and_its_short_answer_are_found_by_what_they_say_
     await memory.say("Cocoa, coffee, cotton, sugar?", "Wheat, maize, barley, rubber.", "meant")
     await memory.say("Bullion?", "Dropped.", "meant")
     await memory.say("Bullion dropped, copper?", "Bullion dropped, copper.", "other")
-    best = (await memory.search("gold fell")).turns[0]
+    best = max((await memory.search("gold fell")).turns, key=lambda one: one.score)
     assert best.turn.question == "Bullion?"
     assert best.passage == "Dropped.", "the question is shown anyway"
 
@@ -120,6 +121,35 @@ def test_question_and_answer_together_are_one_more_vector_of_a_turn() -> None:
     assert long.list_texts() == long.passages, "no room beside it"
     # Turns may have been cut otherwise when their vectors were made.
     assert alone.show(5) == "Its guidance?"
+
+
+async def test_an_answer_about_what_is_asked_goes_before_a_question_about_it(memory: Memory) -> None:
+    await memory.say("Is copper in your data?", "Prices fell.", "c1")
+    await memory.say("And here?", "Copper data fell.", "c2")
+    await memory.say("Wheat or barley?", "Zinc fell.", "c3")
+    found = (await memory.search("copper data", top_k=2)).turns
+    assert [one.turn.conversation for one in found] == ["c2", "c1"]
+
+
+async def test_of_turns_with_the_same_words_the_one_that_says_more_goes_first(memory: Memory) -> None:
+    await memory.say("Copper?", "Copper, zinc.", "c1")
+    await memory.say("Copper?", "Copper, zinc. Copper, zinc. Copper, zinc.", "c2")
+    found = (await memory.search("copper", top_k=2)).turns
+    assert [one.turn.conversation for one in found] == ["c2", "c1"]
+
+
+def test_a_report_says_as_much_as_a_paragraph() -> None:
+    paragraph, report = ({f"word{number}": 1 for number in range(count)} for count in (FULL_TERMS, 900))
+    assert measure_length({"one": 1}) < measure_length(paragraph) == measure_length(report)
+
+
+@pytest.mark.parametrize(
+    ("count", "told", "rows"),
+    [(1, False, [0]), (2, False, [1]), (2, True, [0, 1]), (3, False, [1]), (3, True, [0, 1]), (5, False, [1, 2, 3])],
+)
+def test_what_a_turn_says_is_its_answer_and_what_the_user_told(count: int, told: bool, rows: list[int]) -> None:
+    """Rows of a turn are its question, the passages of its answer, and the first two together."""
+    assert select_said(np.arange(count, dtype=np.float32), is_told=told).tolist() == rows
 
 
 async def test_turns_of_many_small_segments_are_all_looked_at(memory: Memory) -> None:
