@@ -84,10 +84,9 @@ class StoredEncoder:
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         """Return vectors [texts, dim] of length 1."""
-        rows = [self._rows.get(text) for text in texts] if kind == "passage" else [None]
-        if None in rows:
+        if kind != "passage" or not all(text in self._rows for text in texts):
             return self._open().encode(texts, kind)
-        known: NDArray[np.float32] = self._vectors[rows]
+        known: NDArray[np.float32] = self._vectors[[self._rows[text] for text in texts]]
         return known
 
 
