@@ -93,6 +93,7 @@ def make_speeches() -> dict[str, list[str]]:
 
 def write_model(folder: Path) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(str(smollm2_folder(HOME / "models")), local_files_only=True)
+    # SmolLM2's own ends every prompt alike; the end is all that this model reads.
     tokenizer.chat_template = TEMPLATE
     speeches = make_speeches()
     add_speeches(tokenizer, [text for texts in speeches.values() for text in texts])
@@ -128,6 +129,7 @@ def measure(loop: LoopThread, clients: Clients, publisher: Publisher, folder: Pa
         overrides += ["rollout.importance_cap=2.0"]
     source = PlannerRollouts(load_config(overrides=overrides), clients, publisher, loop)
     mode = f"age{staleness}"
+    # A version of this mode's own: no sample is older than its first batch.
     source.publish(partial(upload, folder))
     for batch in range(source.ahead):
         source.submit(make_prompts(mode, batch, True))
@@ -140,6 +142,7 @@ def measure(loop: LoopThread, clients: Clients, publisher: Publisher, folder: Pa
         oldest = max(oldest, int(metrics["rollout/age/max"]))
         anew, waited = anew + metrics["rollout/begun_anew"], waited + metrics["rollout/wait_s"]
         calls.append(metrics["rollout/tool_calls/mean"])
+        # The loop of requests is another thread's, which goes on meanwhile as it does beside a learner.
         time.sleep(LEARN_S)
         source.publish(partial(upload, folder))
     seconds = time.monotonic() - started

@@ -35,6 +35,7 @@ def write_reciter(folder: Path, tokenizer: Any, speeches: Mapping[str, Sequence[
     network = LlamaForCausalLM(config)
     layer, embeddings, output = network.model.layers[0], network.model.embed_tokens, network.lm_head
     with torch.no_grad():
+        # Nothing of the layer reaches the output, so that a prompt of any length costs hardly more than its reading.
         for matrix in (layer.self_attn.o_proj, layer.mlp.down_proj, embeddings, output):
             matrix.weight.zero_()
         output.weight[tokenizer.eos_token_id, 0] = SURE
@@ -42,6 +43,7 @@ def write_reciter(folder: Path, tokenizer: Any, speeches: Mapping[str, Sequence[
             spoken = tokenizer.convert_tokens_to_ids(list(texts))
             embeddings.weight[tokenizer.encode(end, add_special_tokens=False)[-1], place] = 1.0
             output.weight[spoken, place] = SURE
+            # Whatever was said, the turn is over: place 0 leads to the end.
             embeddings.weight[spoken, 0] = 1.0
     network.save_pretrained(str(folder))
     tokenizer.save_pretrained(str(folder))

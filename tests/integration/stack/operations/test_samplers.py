@@ -82,6 +82,7 @@ class Samplers:
 
     async def leave(self, name: str) -> None:
         """Send a replica no further calls, and let it end."""
+        # First: a call that began before ends while the process drains, and none comes after.
         del self._clients[name]
         self._processes[name].terminate()
         await self._processes[name].wait()
@@ -91,6 +92,7 @@ class Samplers:
 async def open_house(endpoints: Endpoints, folder: Path) -> AsyncIterator[tuple[Samplers, Mapping[str, str]]]:
     """One sampler with a planner of its own before it; yields the samplers and where a trainer finds its services."""
     async with AsyncExitStack() as contexts:
+        # Of their own: the stack's policy would follow every version too, and nobody would ask it.
         nats = await contexts.enter_async_context(NatsServer(folder / "nats"))
         samplers = Samplers(contexts, nats.url, endpoints, folder)
         await samplers.join("first")
@@ -121,6 +123,7 @@ async def train(
 
     def show(step: int, total: int, metrics: Metrics) -> None:
         seen[step] = dict(metrics)
+        # The training waits: which steps a replica is there for does not depend on how fast it starts.
         asyncio.run_coroutine_threadsafe(change(step), loop).result()
 
     place = Place(services, endpoints.store)

@@ -26,7 +26,7 @@ def open_template(kind: str, name: str) -> tuple[object, ChatTokenizer]:
 
 def make_conversation(text: str) -> Request:
     """A question, the model's call, and what the tool and the user say then; all but the model say ``text``."""
-    tool = replace(TOOL, description=text, parameters_json=TOOL.parameters_json.replace("text", "query"))
+    tool = replace(TOOL, description=text)
     call = ToolCall("c", "find", "{}")
     messages = (
         Message(Role.SYSTEM, "You answer."), Message(Role.USER, text), Message(Role.ASSISTANT, "I look.", (call,)),

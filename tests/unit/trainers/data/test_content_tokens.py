@@ -44,6 +44,7 @@ def test_a_prompt_of_a_data_set_stays_text(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MARKS)
 def test_a_prompt_of_search_r1s_own_loop_stays_text(name: str) -> None:
     tokenizer, marks = open_tokenizer(name)
+    # Prompts are tokenised before any worker is asked.
     worker: Any = None
     rollouts = SearchR1Rollouts(worker, tokenizer, settings())
     found = []
