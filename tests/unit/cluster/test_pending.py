@@ -55,6 +55,13 @@ def void(_: object) -> None:
     return
 
 
+def put_pod_of_lost_node(server: FakeApiServer, ready: str) -> None:
+    """Put a running pod with the node controller's event of when its node went silent."""
+    content = ray_pod("worker", phase="Running", conditions=[{"type": "Ready", "status": ready}])
+    server.put(f"{PODS}/{RAY}-worker-b6xq4", content | {"spec": {"nodeName": "worker-2"}})
+    put_reason(f"{RAY}-worker-b6xq4", "NodeNotReady", "Node is not ready", kind="Pod")(server)
+
+
 GPU = (
     "0/5 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: }, 4 Insufficient nvidia.com/gpu. "
     "preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, 4 No preemption victims found."
@@ -98,20 +105,10 @@ CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
         [("1 node with something wrong: not-ready", "describe nodes"), ("1 node closed", "uncordon"), ("1 node without enough cpu", "add nodes")],
     ),
     "a node that went away with a pod": (
-        lambda server: (
-            pod(phase="Running", conditions=[{"type": "Ready", "status": "False"}])(server),
-            put_reason(f"{RAY}-worker-b6xq4", "NodeNotReady", "Node is not ready", kind="Pod")(server),
-            void(server.objects[f"{PODS}/{RAY}-worker-b6xq4"].update(spec={"nodeName": "worker-2"})),
-        )[-1],
+        lambda server: put_pod_of_lost_node(server, "False"),
         [(f"node worker-2 of pod {RAY}-worker-b6xq4 is not ready", "kubectl delete node worker-2")],
     ),
-    "a node that came back": (
-        lambda server: (
-            pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}])(server),
-            put_reason(f"{RAY}-worker-b6xq4", "NodeNotReady", "Node is not ready", kind="Pod")(server),
-        )[-1],
-        [],
-    ),
+    "a node that came back": (lambda server: put_pod_of_lost_node(server, "True"), []),
     "wrong nodes": (
         pod(conditions=unschedulable("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.")),
         [("3 nodes that pod.nodeSelector or pod.affinity excludes", "get nodes")],
