@@ -40,7 +40,7 @@ async def decide(page: Page, kind: str) -> None:
         await page.keyboard.press("3")
     else:
         await page.keyboard.press("e")
-        await page.locator("#edited").fill(FENCED)
+        await page.locator("#edited").fill(f"{FENCED}\n\nedited")
         await expect(page.locator(".difference ins").first).to_be_visible()
     await page.locator("[name='reason']").fill("\n".join(PAYLOADS)[:2_000])
     await page.locator("[name='reason']").press("Control+Enter")
