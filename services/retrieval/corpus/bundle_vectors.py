@@ -35,6 +35,7 @@ LOG = logging.getLogger(__name__)
 
 def choose_recipe(config: Config) -> Recipe | None:
     """Return the recipe of the bundle with vectors; None where the settings say how it is to be indexed."""
+    # Whoever names an encoder, a weight or an engine has decided, also when the choice is words alone.
     recipe = config.get_recipe(config.corpus_name)
     is_chosen = config.corpus_name in config.recipes or recipe != Recipe()
     return None if is_chosen or not config.bundle_encoder else Recipe(encoder=config.bundle_encoder)
@@ -69,6 +70,7 @@ class StoredEncoder:
         if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
             raise CorruptData(str(path), f"holds {self._vectors.dtype} of shape {self._vectors.shape}")
         check_vectors(self._vectors, len(texts), self._vectors.shape[1], str(path))
+        # By text and not by position: a batch may hold documents that were added to the bundle, too.
         self._rows = {text: row for row, text in enumerate(texts)}
         self._open = open_encoder
 
@@ -84,7 +86,13 @@ class StoredEncoder:
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         """Return vectors [texts, dim] of length 1."""
+<<<<<<< HEAD
         if kind != "passage" or not all(text in self._rows for text in texts):
+=======
+        rows = [self._rows[text] for text in texts if text in self._rows] if kind == "passage" else []
+        # A batch with one unknown text is encoded whole: that is rare, and vectors do not depend on their batch.
+        if len(rows) < len(texts):
+>>>>>>> data21c
             return self._open().encode(texts, kind)
         known: NDArray[np.float32] = self._vectors[[self._rows[text] for text in texts]]
         return known
@@ -111,6 +119,7 @@ class Bundle:
         """
         plain = self._config.get_recipe(self._config.corpus_name), self._open_encoder
         wanted = self._wanted
+        # An installation without FAISS ranks by words, as it did before; whoever asks for vectors is told what lacks.
         if wanted is None or any(importlib.util.find_spec(name) is None for name in MODULES):
             return plain
         documents = read_documents(source)
@@ -121,6 +130,7 @@ class Bundle:
         try:
             stored = StoredEncoder(texts, self._path, lambda: self._open_encoder(wanted.encoder))
         except CorruptData as error:
+            # The file only saves time, and the service must start: it is named, and words rank.
             LOG.warning("the bundle is ranked by words: %s", error.message)
             self._path = None
             return plain

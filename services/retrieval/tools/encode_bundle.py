@@ -31,6 +31,7 @@ def encode_bundle(corpus: Path, models: Path, threads: int = 0) -> Path:
     assert recipe is not None  # of settings that are all defaults
     documents = read_documents(corpus)
     path = locate_vectors(models, recipe, documents)
+    # The name holds a hash of the texts, so a file that is there is the right one.
     if path.exists():
         return path
     vectors = np.concatenate(list(encode_documents(documents, recipe, Encoders(models, threads)(recipe.encoder))))

