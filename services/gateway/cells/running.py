@@ -98,6 +98,7 @@ class CellRunner:
         found = await self._engine.read_run(run_id)
         if found.running:
             raise FailedPrecondition(f"run {run_id} goes on: its cells can be run again when it has ended")
+        # Before a place is taken: a number that is no cell costs no session.
         before = list_cells_before(found.trajectory, number)
         if self._places.locked():
             raise Overloaded(f"{MAX_AT_ONCE} cells are being run again just now", retry_after_s=BUSY_RETRY_S)
@@ -142,6 +143,8 @@ class CellRunner:
                 for column in item.sheet.columns
                 if column.unit or column.indicator
             ]
+            # Lazily, since a cell rarely reads all of them; its source says which.
+            # The id makes a repeated call one with the first.
             request = pb.PutFrameRequest(
                 request_id=f"{session}-{item.variable}", session_id=session, name=item.variable, ref=item.sheet.data,
                 description=item.sheet.title, lazy=True, columns=facts,

@@ -34,6 +34,7 @@ def find_private(run: trajectory.Trajectory, others: Mapping[str, bool]) -> With
     """
     material = [*run.given, *list_material(run)]
     numbers = {item.number for item in material if is_private(item)}
+    # By their variables, which is how code reads them and answers place them.
     tables = {item.variable for item in material if item.number in numbers and item.HasField("sheet")}
     figures: set[str] = set()
     names = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(tables)))})\b") if tables else None
@@ -76,6 +77,8 @@ def redact(run: trajectory.Trajectory, withheld: Withheld) -> trajectory.Traject
     """Return a run with the titles alone of what is withheld; the run itself where nothing is."""
     if not withheld.numbers:
         return run
+    # A copy, as the run itself may be shown whole to others at the same time.
+    # Taken away here and not by the writers of pages: what is not there can be shown by none of them.
     found = trajectory.Trajectory()
     found.CopyFrom(run)
     for item in (*found.given, *(item for step in found.steps for item in step.material), *found.answer.material):

@@ -56,6 +56,8 @@ class Changing:
 
     async def _find_answer(self, run_id: str) -> trajectory.Trajectory | None:
         """Return the newest run with an answer among one and those that its schedule asked for before it."""
+        # A time that failed has nothing to compare with, and the one before it has.
+        # Bounded, since each step reads a whole record.
         for _ in range(MAX_BACK):
             if not run_id:
                 return None

@@ -81,6 +81,8 @@ def pair_cells(
     before: Sequence[trajectory.CodeRecord], after: Sequence[trajectory.CodeRecord]
 ) -> Iterator[tuple[trajectory.CodeRecord | None, trajectory.CodeRecord | None]]:
     """Yield cells that do the same: of equal source, the others in their order."""
+    # Cells are often written again word for word, and stand in another order where one was added before them.
+    # What is left over was changed, mostly in a date: its place among the others is the best that is known of it.
     earlier, unpaired = list(before), []
     for cell in after:
         same = next((one for one in earlier if one.code == cell.code), None)
@@ -122,6 +124,7 @@ def read_figures(text: str) -> Iterator[tuple[str, float]]:
 
 def parse_object(line: str) -> dict[str, Any] | None:
     """Return the object of a line of JSON; None for another line."""
+    # Most lines are none, and the reading of a long one is what costs time.
     if not line.startswith("{"):
         return None
     try:
@@ -181,6 +184,8 @@ def compare_tables(title: str, before: bytes, after: bytes) -> TablePair:
 
 def list_rows(table: Any) -> dict[str, dict[str, Any]]:
     """Return the rows of a table by their first column, as they are shown; rows of one name are numbered."""
+    # As a reader sees them: a day and its midnight are one, and a missing value is equal to itself.
+    # Kept in the table's order, so that what is listed first is what stands first.
     columns = [[to_json_value(value) for value in column.to_pylist()] for column in table.columns]
     found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}

@@ -80,6 +80,8 @@ class Scheduler:
             schedule = place.schedule
             if schedule.is_paused or schedule.due > now or schedule.claimed_until > now:
                 continue
+            # Of several gateways that see the same time, one gets its claim written; the others find it taken.
+            # The claim ends by itself, so that a gateway which is lost holds up nobody for long.
             claimed = await self._schedules.replace(place, replace(schedule, claimed_until=now + CLAIM_S))
             if claimed is not None:
                 found += await self._ask(claimed, now)
@@ -151,6 +153,7 @@ class Scheduler:
 
 def advance(schedule: Schedule, firing: Firing, now: float) -> Schedule:
     """Return a schedule after it was asked: due at the next time, whatever was missed."""
+    # Counted from now and not from the time that was due: what an outage has passed over is not asked one by one.
     firings = (*schedule.firings, firing)[-MAX_FIRINGS:]
     due = schedule.recurrence.next_after(now)
     return replace(schedule, due=due, claimed_until=0.0, problem="", firings=firings)

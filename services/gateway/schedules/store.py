@@ -71,6 +71,7 @@ class ScheduleStore:
 
     async def add(self, schedule: Schedule) -> None:
         """Keep a new schedule; raise ``FailedPrecondition`` for one too many."""
+        # The first free place: revision 0 is that of a key without a value, also of one that was deleted.
         for number in range(self._limit):
             try:
                 await self._bucket.put(bind(PLACE.format(number)), write_schedule(schedule), revision=0)
