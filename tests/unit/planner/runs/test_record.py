@@ -120,12 +120,12 @@ async def test_an_entry_follows_its_run_through_end_and_resumption() -> None:
         await house.runs.queue(run_header, Lane.INTERACTIVE)
         await house.events(leg=leg.number)
 
-        async def noted() -> pb.RunSummary | None:
+        async def find_end() -> pb.RunSummary | None:
             # Its end is told before it is noted.
             found = await entry()
             return found if found.HasField("end_time") else None
 
-        ended = await eventually(noted)
+        ended = await eventually(find_end)
     assert (ended.run_id, ended.leg, ended.stop_reason) == ("run_1", 1, trajectory.STOP_REASON_FINISHED)
     # Of both legs, as its record has it.
     kept = (await house.runs.get("run_1", 1)).trajectory.usage
