@@ -41,6 +41,7 @@ async def decide_all(clients: Clients, kind: pb.ReviewKind, terminal: Terminal) 
         if request.verdict:
             try:
                 decided = (await clients.memory.decide_review_item(request)).item
+            # Somebody else was faster, or the text was not changed: the next item is as good.
             except (Conflict, InvalidField) as error:
                 terminal.say(f"not taken: {error.message}")
                 continue

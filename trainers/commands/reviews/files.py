@@ -88,6 +88,7 @@ async def find_candidates(
 ) -> list[Candidate]:
     """Return one candidate per run: of what its user said of the answer, else of what the checks found."""
     asked = make_request(None, "", "", since, edited=False)
+    # The user's word comes before the checks': it may bring a better answer.
     found = {one.run_id: one for one in find_disliked([item async for item in read_judgements(clients, asked)])}
     async for one in find_failed(clients, limit):
         found.setdefault(one.run_id, one)
@@ -150,6 +151,7 @@ def export_decisions(kind_name: str, output: Path, source: str, tenant: str, hom
         rows.extend(await list_rows(clients, kind, Path(source).name if source else "", left_out))
 
     run_with_clients(home, tenant, work)
+    # An empty file would be taken for a finished review by whatever reads it next.
     if rows:
         output.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
     say_counts(f"{output}: {len(rows):,} rows" if rows else "nothing to export, and nothing was written", left_out)
@@ -165,6 +167,7 @@ async def list_rows(
     if kind == pb.REVIEW_KIND_RECHECK:
         return list_rechecks(items)
     if kind == pb.REVIEW_KIND_COMPARISON:
+        # Rechecks decide which of two grades counts, and are read with the comparisons.
         rechecks = [item async for item in read_decisions(clients, pb.REVIEW_KIND_RECHECK)]
         return list_grades(items, rechecks, left_out)
     if kind in STAGES:

@@ -17,6 +17,7 @@ KINDS = {
 }
 # A call is all or nothing: a small one that is refused takes less along, and none comes near a message's limit.
 BATCH_ITEMS, BATCH_BYTES = 100, 8 << 20
+# Pages hold whole texts: larger ones would come near a message's limit.
 PAGE = 200
 
 
@@ -29,6 +30,7 @@ def find_kind(name: str) -> pb.ReviewKind:
 
 def batch(items: Sequence[pb.NewReviewItem]) -> Iterator[list[pb.NewReviewItem]]:
     """Yield the items in batches that one call takes."""
+    # By bytes as well as by number: a report with its material is a thousand times a rewriting.
     part, size = list[pb.NewReviewItem](), 0
     for item in items:
         if part and (len(part) == BATCH_ITEMS or size + item.ByteSize() > BATCH_BYTES):

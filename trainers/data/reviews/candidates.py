@@ -91,6 +91,7 @@ def find_disliked(judgements: Iterable[memory.Feedback]) -> list[Candidate]:
     last = {item.run_id: item for item in judgements if item.HasField("turn")}
     liked = {read_question(item): item for item in last.values() if item.helpful and not item.edited_answer}
     found = []
+    # Edits count as faults even with a thumb up: nobody rewrites what is right.
     for item in last.values():
         if item.helpful and not item.edited_answer:
             continue
@@ -159,6 +160,7 @@ async def propose_again(clients: Clients, candidate: Candidate) -> tuple[str, st
         return "", ""
     found = (await clients.planner.get_run(planner.GetRunRequest(run_id=request_id))).trajectory
     answer = found.answer.markdown
+    # Nobody should have to read a proposal of which the checks know already that it is wrong.
     is_good = answer.strip() and answer != candidate.rejected and not list_faults(found) and not found.answer.open
     return (answer, found.answer.model) if is_good else ("", "")
 

@@ -24,6 +24,7 @@ def make_comparisons(sources: Sequence[str], matches: Path | None, limit: int, s
     if matches is not None and not matches.exists():
         raise InvalidField("matches", f"{matches} is not there")
     pairings = [one for one in pair_all(read_contestants(sources)) if one.left_answer and one.right_answer]
+    # Drawn before the judge is looked at, so that people do not only see what the judge could grade.
     random.Random(seed).shuffle(pairings)
     judged = MatchJournal(matches).read().values() if matches is not None else ()
     graded = {(match.question, match.left, match.right): match for match in judged}

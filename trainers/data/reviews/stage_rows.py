@@ -36,6 +36,7 @@ def make_stage_items(path: Path, kind: pb.ReviewKind, left_out: Counter[str]) ->
             left_out["it has no material that the answer could rest on"] += 1
         else:
             items.append(make_item(record, asked, kind, path))
+    # Most often the wrong queue was named.
     if waiting and not items:
         raise InvalidField("file", f"no row of {path.name} fits the queue: {max(left_out, key=left_out.__getitem__)}")
     return items
