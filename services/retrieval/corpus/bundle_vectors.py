@@ -86,13 +86,8 @@ class StoredEncoder:
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         """Return vectors [texts, dim] of length 1."""
-<<<<<<< HEAD
-        if kind != "passage" or not all(text in self._rows for text in texts):
-=======
-        rows = [self._rows[text] for text in texts if text in self._rows] if kind == "passage" else []
         # A batch with one unknown text is encoded whole: that is rare, and vectors do not depend on their batch.
-        if len(rows) < len(texts):
->>>>>>> data21c
+        if kind != "passage" or not all(text in self._rows for text in texts):
             return self._open().encode(texts, kind)
         known: NDArray[np.float32] = self._vectors[[self._rows[text] for text in texts]]
         return known
