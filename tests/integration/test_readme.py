@@ -32,6 +32,7 @@ AS_THEY_STAND: Mapping[str, str] = {
     """fathom call retrieval Search '{"queries": ["maximum drawdown"], "top_k": 3}'""": "Maximum drawdown",
     "fathom call planner ListTools": "search",
     "fathom runs list": "run_",
+    "fathom review queue": "comparison",
     "fathom prompt lint": "",
     "fathom doctor": "SERVING",
     "python examples/grpc_client.py": '"snapshot"',
@@ -79,6 +80,10 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         "needs what the command before wrote; tests/integration/stack/training/test_exports.py runs both",
     ),
     "fathom train sft 'data.train_files=[sft.jsonl]'": ("fathom train --help", "test_warm_start.py trains by it"),
+    'fathom schedule add "How did Apple do this year?" --every week --at 08:00': (
+        "fathom schedule add --help",
+        "wants the port of make run; tests/unit/gateway/schedules/test_schedule_commands.py adds one",
+    ),
     "fathom branch RUN --at 2": ("fathom branch --help", "RUN stands for a run; runs/test_recordings.py branches one"),
     "python examples/openai_client.py": (
         "python -c 'import ast; print(ast.parse(open(\"examples/openai_client.py\").read()))'",

@@ -26,10 +26,11 @@ async def run(path: str = "") -> None:
         await print_locomo(way)
     with serve_postgres() as url, tempfile.TemporaryDirectory() as folder:
         for name, place in (("SQLite", Path(folder) / "memory.sqlite3"), ("PostgreSQL", url)):
-            alone, together, rate = await windows.measure(place)
+            waits = await windows.measure(place)
             print(
-                f"GetWindow on {name}: p99 alone {alone * 1000:.2f} ms, of {windows.CONVERSATIONS} conversations"
-                f" {together * 1000:.2f} ms, ratio {together / alone:.2f} ({rate:.0f} a second)"
+                f"GetWindow on {name}: p99 alone {waits.alone * 1000:.2f} ms, of {windows.CONVERSATIONS} conversations"
+                f" {waits.together * 1000:.2f} ms, ratio {waits.together / waits.alone:.2f} ({waits.rate:.0f} a second);"
+                f" to one alone without pauses {waits.together / waits.without_pauses:.2f}"
             )
     with serve_postgres() as url:
         report = await kill_in_turn(url, TURNS, KILLS_EVERY)

@@ -229,7 +229,7 @@ async def test_the_fork_server_is_renewed_and_old_sessions_go_on() -> None:
 
 
 async def test_without_control_groups_a_cell_that_computes_for_long_gives_way_with_all_that_it_has_started() -> None:
-    engine = make_engine(max_sessions=1, reserved_sessions=0, cgroups=False, cell_wall_ms=120_000)
+    engine = make_engine(max_sessions=1, reserved_sessions=0, cgroups=False, cell_wall_ms=120_000, interrupt_grace_s=60)
     await engine.start()
     try:
         session = await engine.create()
@@ -246,7 +246,8 @@ async def test_without_control_groups_a_cell_that_computes_for_long_gives_way_wi
         # Without the right to take it back, only the processor time of a second puts the worker itself behind.
         await eventually(lambda: os.getpriority(os.PRIO_PROCESS, pid) > own)
         await session.interrupt()
-        await cell
+        _, outcome = await cell
+        assert not outcome.session_lost, outcome.cause
         if may_lower_nice():
             assert os.getpriority(os.PRIO_PROCESS, pid) == own
     finally:

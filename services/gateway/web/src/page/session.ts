@@ -10,7 +10,7 @@ import type { Uploads } from "../composer/uploads";
 import { Turn } from "../turn/turn";
 import { readPlace, writePlace } from "./place";
 import { type KnownTurn, Threads } from "./threads";
-import { passOverAbsence, readNewestTurns, readTurns } from "./turns";
+import { passOverAbsence, readNewestTurns, readTurns, recallTurn } from "./turns";
 import type { Unlisted } from "./unlisted";
 
 // What the question says of the reader is learnt behind the answer.
@@ -131,7 +131,7 @@ export class Session extends Store {
     this.#locate(id, "");
     try {
       const first = this.#unlisted.find(id);
-      if (first) return await this.#recall(this.#add(first.title, first.run), "", isWanted);
+      if (first) return await recallTurn(this.#add(first.title, first.run), "", isWanted);
       await this.#read(id, isWanted);
     } catch (thrown) {
       if (isWanted()) this.complain(asProblem(thrown).message);
@@ -193,7 +193,7 @@ export class Session extends Store {
     this.changed();
     // The newest first: it is in sight.
     for (const [turn, view] of shown.reverse()) {
-      await this.#recall(view, turn.answer, isWanted);
+      await recallTurn(view, turn.answer, isWanted);
       if (!isWanted()) return;
     }
   }
@@ -262,18 +262,6 @@ export class Session extends Store {
     this.#threads.take(found);
     this.#isUnread = false;
     this.changed();
-  }
-
-  // A turn from its run's record; without the record, the answer as memory has it.
-  async #recall(view: Turn, answer: string, isWanted: () => boolean): Promise<void> {
-    try {
-      const record = await insist(() => readRun(view.run.id), isWanted, () => {});
-      if (!isWanted()) return;
-      if (record.running) view.follow();
-      else view.load(record);
-    } catch {
-      if (isWanted()) view.quote(answer);
-    }
   }
 
   #add(question: string, runId: string): Turn {

@@ -1,6 +1,8 @@
 // The turns of a conversation, read from the gateway.
 import { Problem, call, path } from "../base/api";
+import { insist, readRun } from "../base/queries";
 import type { Turns } from "../contract/types";
+import type { Turn } from "../turn/turn";
 import type { KnownTurn } from "./threads";
 
 // What is read again when a turn has ended: it, and what may have been asked elsewhere meanwhile.
@@ -28,4 +30,16 @@ export async function readNewestTurns(id: string): Promise<KnownTurn[]> {
   const parts = new URLSearchParams({ order: "newest", page_size: String(NEWEST) });
   const found = await call<Turns>(`${path("conversations", id)}?${parts}`).catch(passOverAbsence);
   return found?.turns ?? [];
+}
+
+// Fills a turn from its run's record; without the record, with the answer as memory has it.
+export async function recallTurn(view: Turn, answer: string, isWanted: () => boolean): Promise<void> {
+  try {
+    const record = await insist(() => readRun(view.run.id), isWanted, () => {});
+    if (!isWanted()) return;
+    if (record.running) view.follow();
+    else view.load(record);
+  } catch {
+    if (isWanted()) view.quote(answer);
+  }
 }
