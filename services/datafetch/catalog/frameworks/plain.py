@@ -1,4 +1,4 @@
-"""Restricted YAML: no aliases, which let a small file expand without bound, and no repeated keys."""
+"""Restricted YAML: no aliases, which let a small file expand without bound, no repeated keys and no deep nesting."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ import yaml
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+# libyaml builds nested nodes by recursion that nothing bounds: 250 KB of brackets end the process. A framework of six
+# levels needs some fifteen.
+MAX_NESTING = 50
+OPENING = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+CLOSING = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
 class PlainLoader(FAST):  # type: ignore[misc]
-    """A safe loader that raises ``yaml.MarkedYAMLError``, with line and column, for a repeated key."""
+    """A safe loader that raises ``yaml.MarkedYAMLError``, with line and column, for a repeated or compound key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         seen = set()
         # PyYAML keeps the last of two equal keys without a word.
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key is a list or a mapping", problem_mark=key.start_mark)
             if key.value in seen:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
             seen.add(key.value)
@@ -24,11 +33,24 @@ class PlainLoader(FAST):  # type: ignore[misc]
 
 
 def load_plain(text: str) -> Any:
-    """Parse one YAML document; raises ``yaml.MarkedYAMLError`` also for an alias or a repeated key."""
-    # An alias needs an asterisk; most files have none and are parsed once.
-    if "*" in text:
-        for event in yaml.parse(text, Loader=FAST):
-            if isinstance(event, yaml.AliasEvent):
-                mark: Any = event.start_mark
-                raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=mark)
+    """Parse one YAML document; raises ``yaml.MarkedYAMLError`` also for an alias, a repeated key and deep nesting."""
+    check_events(text)
     return yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader that refuses more
+
+
+def compose_plain(text: str) -> yaml.Node | None:
+    """Return the nodes of a document with their lines; raises as ``load_plain`` does, but for repeated keys."""
+    check_events(text)
+    return yaml.compose(text, Loader=FAST)
+
+
+def check_events(text: str) -> None:
+    """Raise ``yaml.MarkedYAMLError`` for an alias and for deep nesting, before anything is built."""
+    depth = 0
+    for event in yaml.parse(text, Loader=FAST):
+        mark: Any = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=mark)
+        depth += isinstance(event, OPENING) - isinstance(event, CLOSING)
+        if depth > MAX_NESTING:
+            raise yaml.MarkedYAMLError(problem=f"is nested more than {MAX_NESTING} deep", problem_mark=mark)
