@@ -156,11 +156,11 @@ def parse_framework(file: str, text: str) -> Framework:
         root = compose_plain(text)
         problems = [locate_problem(file, raw, root, item["loc"], item["msg"]) for item in error.errors()[:MAX_PROBLEMS]]
         raise InvalidFramework(problems) from error
-    problems = check_tree(file, framework)
-    if problems:
+    found = check_tree(file, framework)
+    if found:
         root = compose_plain(text)
         raise InvalidFramework(
-            [replace(one, line=find_line(root, locate_path(where, root))) for one, where in problems[:MAX_PROBLEMS]]
+            [replace(one, line=find_line(root, locate_path(where, root))) for one, where in found[:MAX_PROBLEMS]]
         )
     return framework
 
@@ -175,7 +175,7 @@ def parse(file: str, text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 0
         raise InvalidFramework([Problem(file, "", "", " ".join(str(error).split()), line)]) from error
-    # YAML makes dates and numbers of what looks like them: there is no 31 February, and none of 5,000 digits.
+    # YAML makes dates of what looks like them, and there is no 31 February.
     except ValueError as error:
         raise InvalidFramework([Problem(file, "", "", f"has a value that cannot be read: {error}")]) from error
 

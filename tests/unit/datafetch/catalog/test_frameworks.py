@@ -186,7 +186,11 @@ def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         ("- " * 100_000, "nested more than 50 deep"),
         # These were no error of a framework, but a defect of the reader.
         ("topic: 2026-02-31", "cannot be read"),
-        (f"version: {'1' * 5_000}", "cannot be read"),
+        (f"version: {'1' * 5_000}", "more than 40 characters"),
+        (f"name: 0x{'f' * 5_000}", "more than 40 characters"),
+        (f"version: 1{':1' * 2_000}.5", "more than 40 characters"),
+        ("version: !!int ''", "tags are not allowed"),
+        ("about: !!timestamp soon", "tags are not allowed"),
         ("? [topic]\n: tea", "a key is a list"),
         ("a: &x [1]\nb: *x", "aliases are not allowed"),
         ("zh: 甲\nzh: 乙", "'zh' stands twice"),
