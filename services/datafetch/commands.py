@@ -86,7 +86,13 @@ def validate(paths: Sequence[Path], tables: Path) -> int:
 
     Indicator ids are checked too if the tables are built; otherwise a message says that they are not.
     """
-    from fathom.services.datafetch.catalog.frameworks import BUNDLED, InvalidFramework, load_frameworks, read_framework
+    from fathom.services.datafetch.catalog.frameworks import (
+        BUNDLED,
+        InvalidFramework,
+        find_unknown_ids,
+        load_frameworks,
+        read_framework,
+    )
 
     files = [file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
     if not files:
@@ -105,7 +111,10 @@ def validate(paths: Sequence[Path], tables: Path) -> int:
             print(error.message, file=sys.stderr)
             wrong += 1
             continue
-        problems = unknown_ids(framework, known)
+        problems = [
+            f"{' / '.join(path)}: ids: {ident!r} {message}"
+            for path, ident, message in find_unknown_ids(framework, known)
+        ]
         # The service refuses a second file for a topic, so the author learns it here.
         if framework.topic in bundled and file.resolve().parent != BUNDLED:
             problems.append(f"topic: {framework.topic!r} is one of the package's own topics")
@@ -136,21 +145,6 @@ def summary(framework: Framework) -> str:
     with_ids = sum(bool(place.node.ids) for place in places if place.level == LEVELS)
     found = ", ".join(f"{n} by {tool}" for tool, n in sorted(tools.items()))
     return f"{levels[1]} dimensions, {levels[2]} aspects, {levels[3]} indicators ({found}; {with_ids} with ids)"
-
-
-def unknown_ids(framework: Framework, known: frozenset[str]) -> list[str]:
-    """Return a problem for each indicator id that the tables do not have, with the nearest ones."""
-    import difflib
-
-    from fathom.services.datafetch.catalog.frameworks.model import LEVELS, walk
-
-    return [
-        f"{' / '.join(place.path)}: ids: {ident!r} is no indicator of the tables"
-        + (f"; near: {', '.join(near)}" if (near := difflib.get_close_matches(ident, known)) else "")
-        for place in walk(framework.nodes, LEVELS)
-        for ident in place.node.ids
-        if known and ident not in known
-    ]
 
 
 def stored_indicators(tables: Path) -> frozenset[str]:

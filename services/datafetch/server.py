@@ -15,7 +15,7 @@ from fathom.domain import frames
 from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.domain.programs.language import EURO
 from fathom.hosting.deps import Deps
-from fathom.services.datafetch.catalog.frameworks.rpc import list_frameworks
+from fathom.services.datafetch.catalog.frameworks.rpc import check_framework, get_framework_file, list_frameworks
 from fathom.services.datafetch.catalog.naming import find_catalog_ids
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.convert import (
@@ -340,6 +340,14 @@ class DatafetchServicer:
 
     async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
         return list_frameworks(self._engine.frameworks, request)
+
+    async def GetFrameworkFile(self, request: pb.GetFrameworkFileRequest, call: Call) -> pb.GetFrameworkFileResponse:
+        return get_framework_file(self._engine.frameworks, request)
+
+    async def CheckFramework(self, request: pb.CheckFrameworkRequest, call: Call) -> pb.CheckFrameworkResponse:
+        known = self._engine.warehouse.stored.keys()
+        # A file of 256 KB takes a second to parse.
+        return await asyncio.to_thread(check_framework, self._engine.frameworks, known, request)
 
     async def ReadQuestion(self, request: pb.ReadQuestionRequest, call: Call) -> pb.ReadQuestionResponse:
         as_of, earlier = read_as_of(request), check_earlier(request.earlier)

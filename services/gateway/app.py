@@ -71,7 +71,8 @@ from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
 
 DOCUMENTED_MESSAGES = (
-    datafetch.ListFrameworksResponse, datafetch.ImportTableResponse, datafetch.ApplyMeaningResponse,
+    datafetch.ListFrameworksResponse, datafetch.GetFrameworkFileResponse, datafetch.CheckFrameworkResponse,
+    datafetch.ImportTableResponse, datafetch.ApplyMeaningResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse, planner.ListPromptsResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import Message
@@ -31,6 +32,8 @@ from fathom.core.telemetry import Telemetry
 from fathom.domain import frames
 from fathom.hosting.deps import Deps
 from fathom.hosting.host import HostedHttp, Runtime, hosting_http
+from fathom.services.datafetch.catalog.frameworks import Frameworks, load_frameworks
+from fathom.services.datafetch.catalog.frameworks.rpc import check_framework, get_framework_file, list_frameworks
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.server import HttpService, build
 from fathom.transport.bus import open_bus
@@ -42,6 +45,7 @@ from tests.e2e.files.reviews import RPCS, ReplayReviews
 from tests.e2e.sandbox import ReplaySandbox
 from tests.e2e.script import Script
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
@@ -256,6 +260,8 @@ class ReplayDatafetch:
         self.meanings: list[data.TableMeaning] = []
         self.refusal: FathomError | None = None
         """Raised by an import."""
+        self.library: Frameworks | None = None
+        self.indicators: set[str] = set()
         self.import_ids: list[str] = []
         """Ids of the next imports' sheets, the first one first; the script's when there are none."""
 
@@ -312,11 +318,27 @@ class ReplayDatafetch:
         return data.ResolveEntitiesResponse(results=[data.EntityMatches(entities=found)])
 
     async def ListFrameworks(self, request: data.ListFrameworksRequest, call: Call) -> data.ListFrameworksResponse:
+        """List two names alone, or what ``library`` has."""
+        if self.library is not None:
+            return list_frameworks(self.library, request)
         frameworks = [
             data.Framework(topic="esg", name="ESG", name_zh="环境、社会与治理"),
             data.Framework(topic="value", name="Valuation", name_zh="估值"),
         ]
         return data.ListFrameworksResponse(frameworks=frameworks)
+
+    async def GetFrameworkFile(
+        self, request: data.GetFrameworkFileRequest, call: Call
+    ) -> data.GetFrameworkFileResponse:
+        """Return a file of ``library``."""
+        if self.library is None:
+            raise NotFound("topic", request.topic)
+        return get_framework_file(self.library, request)
+
+    async def CheckFramework(self, request: data.CheckFrameworkRequest, call: Call) -> data.CheckFrameworkResponse:
+        """Check as datafetch does, beside what ``library`` has and for tables with ``indicators``."""
+        library = self.library or load_frameworks(EXAMPLES)
+        return check_framework(library, self.indicators, request)
 
     async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
         frame = frames.from_arrow(self._arrow(request.sheet_id))

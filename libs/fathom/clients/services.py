@@ -32,6 +32,8 @@ class DatafetchClient(Client):
     search_catalog = Unary[datafetch.SearchCatalogRequest, datafetch.SearchCatalogResponse]()
     list_sources = Unary[datafetch.ListSourcesRequest, datafetch.ListSourcesResponse]()
     list_frameworks = Unary[datafetch.ListFrameworksRequest, datafetch.ListFrameworksResponse]()
+    get_framework_file = Unary[datafetch.GetFrameworkFileRequest, datafetch.GetFrameworkFileResponse]()
+    check_framework = Unary[datafetch.CheckFrameworkRequest, datafetch.CheckFrameworkResponse]()
     read_question = Unary[datafetch.ReadQuestionRequest, datafetch.ReadQuestionResponse]()
     encode_texts = Unary[datafetch.EncodeTextsRequest, datafetch.EncodeTextsResponse]()
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from playwright.async_api import Browser, Page
 
+from fathom.services.datafetch.catalog.frameworks import load_frameworks
 from tests.e2e.files.test_hostile_page import ALL, check_inert, count_shown
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.payloads import PAYLOADS
-from tests.e2e.replay import serve_script
+from tests.e2e.replay import EXAMPLES, serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import add_items, compare, correct, doubt, open_part, rewrite
 
@@ -84,4 +87,37 @@ async def test_questions_and_failures_of_runs_stay_text_on_the_dashboard(browser
         await expect(page.locator("[data-cause]")).to_contain_text(SHORT)
         assert await count_shown(page, "[data-run] a") == len(PAYLOADS)
         assert await count_shown(page, "[data-cause]") == len(PAYLOADS)
+        await check_inert(watched)
+
+
+async def test_every_field_of_a_framework_and_what_is_wrong_with_a_draft_stay_text(
+    browser: Browser, tmp_path: Path
+) -> None:
+    # A name has 80 characters at most and a hint 200; what may be longer has all payloads.
+    names = [payload for payload in PAYLOADS if len(payload) < 70]
+    whole = yaml.safe_load((EXAMPLES / "esg.yaml").read_text(encoding="utf-8"))
+    aspect = whole["nodes"][0]["nodes"][0]
+    aspect["nodes"] = [
+        {"name": f"{at}a {name}", "zh": f"{at}排 {name}"[:40], "hint": name, "ids": [name]}
+        for at, name in enumerate(names)
+    ]
+    whole |= {"about": SHORT, "name": f"ESG {SHORT}"[:80], "signals": {"strong": [SHORT[:60]]}}
+    (tmp_path / "esg.yaml").write_text(yaml.safe_dump(whole, allow_unicode=True), encoding="utf-8")
+    async with serve_script(Script(days=5)) as house:
+        house.datafetch.library, house.datafetch.indicators = load_frameworks(tmp_path), {"mcoilwtico"}
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await open_part(page, house.url, "frameworks")
+        await expect(page.locator("[data-framework] pre")).to_be_visible()
+        await expect(page.locator(".tree")).to_contain_text(names[0])
+        await expect(page.locator("[data-framework]")).to_contain_text(SHORT)
+        await check_inert(watched)
+        await page.locator(".framework > .choice button").press("Enter")
+        await page.locator("#draft").press("Control+Enter")
+        await expect(page.locator(".faults li").first).to_contain_text(names[0])
+        await check_inert(watched)
+        await page.locator("#draft").fill("\n".join(PAYLOADS))
+        await page.locator("#draft").press("Control+Enter")
+        await expect(page.locator(".difference ins").first).to_be_visible()
+        await expect(page.locator(".faults li")).to_have_count(1)
         await check_inert(watched)

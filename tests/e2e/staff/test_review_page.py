@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page
 
+from fathom.services.datafetch.catalog.frameworks import load_frameworks, read_framework
 from fathom.services.gateway.users import make_key
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue, read_prompt
 from fathom.services.planner.prompts.listing import list_prompts
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
-from tests.e2e.replay import serve_script
+from tests.e2e.replay import EXAMPLES, serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import (
     GOOD,
@@ -326,7 +327,54 @@ async def test_a_new_version_of_a_prompt_is_drafted_and_taken_as_a_file_that_the
             assert drafted.body == f"{newest.body}\n\nAnd one thing more."
             changed = {"version": newest.header.version + 1, "issues": ()}
             assert drafted.header == newest.header.model_copy(update=changed)
+            await page.get_by_role("button", name="Drop the draft").press("Enter")
+            await expect(page.get_by_role("button", name="Draft a new version")).to_be_focused()
         await page.get_by_label("Stage").select_option("research.en")
         await page.get_by_label("Compared with").select_option("research.v3.en")
         await expect(page.locator(".prompt > .difference :is(ins, del)").first).to_be_visible()
+        expect_clean(watched)
+
+
+async def test_a_framework_is_drafted_checked_by_its_reader_and_taken_as_a_file(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with serve_script(Script(days=5)) as house:
+        house.datafetch.library = load_frameworks(EXAMPLES)
+        house.datafetch.indicators = {"mcoilwtico", "gasdesm"}
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await open_part(page, house.url)
+        await page.get_by_role("link", name="Analysis frameworks").press("Enter")
+        text = (EXAMPLES / "esg.yaml").read_text(encoding="utf-8")
+        await expect(page.locator("[data-framework='esg'] pre")).to_have_text(text)
+        await expect(page.locator(".tree summary", has_text="Environment")).to_be_visible()
+        drafting = page.get_by_role("button", name="Draft a change")
+        await drafting.press("Enter")
+        await expect(page.locator("#draft")).to_be_focused()
+        # An id that no table has: the line leads to its place in the text.
+        await page.locator("#draft").fill(text.replace("mcoilwtico", "mcoilwti"))
+        taking = page.get_by_role("button", name="Take the file")
+        await expect(taking).to_be_disabled()
+        await page.locator("#draft").press("Control+Enter")
+        await expect(page.locator(".faults li")).to_contain_text("near: mcoilwtico")
+        await expect(taking).to_be_disabled()
+        await page.get_by_role("button", name="Line 25").press("Enter")
+        await expect(page.locator("#draft")).to_be_focused()
+        chosen = await page.evaluate("draft.value.slice(draft.selectionStart, draft.selectionEnd)")
+        assert chosen.strip().startswith("- {name: fuel price exposure")
+        # What was found in one text is not said of another.
+        await page.locator("#draft").fill(text.replace("name: Emissions", "name: Releases"))
+        await expect(page.locator(".faults")).to_have_count(0)
+        await expect(page.locator(".draft > .difference ins")).to_contain_text("Releases")
+        await page.locator("#draft").press("Control+Enter")
+        await expect(page.locator(".verdict.accept")).to_contain_text("esg.yaml")
+        await expect(page.locator(".draft > .tree")).to_contain_text("Releases")
+        async with page.expect_download() as downloading:
+            await taking.press("Enter")
+        download = await downloading.value
+        taken = tmp_path / download.suggested_filename
+        taken.write_text(read_text(await download.path()), encoding="utf-8")
+        assert (taken.name, read_framework(taken).nodes[0].nodes[0].name) == ("esg.yaml", "Releases")
+        await page.get_by_role("button", name="Drop the draft").press("Enter")
+        await expect(drafting).to_be_focused()
         expect_clean(watched)

@@ -7,9 +7,13 @@ import re
 import pytest
 from playwright.async_api import Browser
 
+from fathom.services.datafetch.catalog.frameworks import load_frameworks
+from fathom.services.planner.config import Config
+from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.prompts.listing import list_prompts
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.test_accessibility import check
-from tests.e2e.replay import serve_script
+from tests.e2e.replay import EXAMPLES, serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import add_items, compare, correct, doubt, open_part, rewrite
 
@@ -27,6 +31,8 @@ async def test_no_state_of_the_area_has_a_serious_finding(
 ) -> None:
     """The states of a reviewer's way; the narrow ones need no more room than there is."""
     async with serve_script(Script(days=5)) as house:
+        house.planner.prompts = list(list_prompts(load_catalogue(), Config()).prompts)
+        house.datafetch.library = load_frameworks(EXAMPLES)
         await add_items(house.url, compare("one", grade=2), rewrite("two"), doubt("three"), correct("four"))
         page = (await open_page(browser, house.url, width=width, locale=locale, theme=theme)).page
         await ask(page)
@@ -70,6 +76,24 @@ async def test_no_state_of_the_area_has_a_serious_finding(
         await open_part(page, house.url, "runs")
         await expect(page.locator("[data-run]")).to_have_count(1)
         await look("runs")
+        await open_part(page, house.url, "prompts")
+        await expect(page.locator("[data-prompt] pre")).to_be_visible()
+        await look("prompts")
+        await page.locator(".prompt > .choice button").press("Enter")
+        await page.locator("#draft").fill("Something else.")
+        await expect(page.locator(".difference ins").first).to_be_visible()
+        await look("prompt drafted")
+        await open_part(page, house.url, "frameworks")
+        await expect(page.locator("[data-framework] pre")).to_be_visible()
+        await look("frameworks")
+        await page.locator(".framework > .choice button").press("Enter")
+        await page.locator("#draft").press("Control+Enter")
+        await expect(page.locator(".verdict.accept")).to_be_visible()
+        await look("framework drafted")
+        await page.locator("#draft").fill("topic: [")
+        await page.locator("#draft").press("Control+Enter")
+        await expect(page.locator(".faults li")).to_have_count(1)
+        await look("framework refused")
         await page.route(re.compile("/next$"), lambda route: route.abort())
         await open_part(page, house.url, "candidate")
         await expect(page.get_by_role("alert")).to_be_visible()

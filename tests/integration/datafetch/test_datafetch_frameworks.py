@@ -86,6 +86,23 @@ async def test_bad_requests_are_refused(
         await clients.datafetch.list_frameworks(request_)
 
 
+async def test_a_draft_is_checked_beside_the_files_and_the_tables_of_the_service(clients: Clients) -> None:
+    file = await clients.datafetch.get_framework_file(pb.GetFrameworkFileRequest(topic="esg"))
+    text = (EXAMPLE / "esg.yaml").read_text(encoding="utf-8")
+    assert (file.name, file.text, file.is_bundled) == ("esg.yaml", text, False)
+    assert (await clients.datafetch.get_framework_file(pb.GetFrameworkFileRequest(topic="bond"))).is_bundled
+    valid = await clients.datafetch.check_framework(pb.CheckFrameworkRequest(text=text, replaces="esg"))
+    assert (valid.is_valid, list(valid.problems)) == (True, [])
+    listed = await clients.datafetch.list_frameworks(pb.ListFrameworksRequest(topics=["esg"]))
+    assert valid.framework == listed.frameworks[0]
+    draft = text.replace("mcoilwtico", "mcoilwti")
+    wrong = await clients.datafetch.check_framework(pb.CheckFrameworkRequest(text=draft))
+    assert [(one.field, one.line) for one in wrong.problems] == [("topic", 4), ("ids", 25)]
+    assert "near: mcoilwtico" in wrong.problems[1].message
+    with pytest.raises(errors.NotFound, match="bond"):
+        await clients.datafetch.check_framework(pb.CheckFrameworkRequest(text=text, replaces="bonds"))
+
+
 async def test_indicator_ids_are_those_of_the_tables(tables_dir: Path) -> None:
     oracle = Oracle(tables_dir)
     known = set(oracle.names())

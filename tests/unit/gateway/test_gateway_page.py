@@ -526,6 +526,19 @@ def test_both_languages_have_every_word(run_module: Runner) -> None:
     assert {key for name, key in used if name == "say"} <= {*english, *of_staff}
 
 
+def test_lines_far_from_a_change_are_left_out_and_counted(run_module: Runner) -> None:
+    program = "const { fold } = await load('staff/review/compare'); print(input.map((given) => fold(...given)));"
+    lines = [str(number) for number in range(20)]
+    text = "\n".join(lines)
+    between, behind, before, short = run_module(
+        program, [[text, True, True], [text, True, False], [text, False, True], ["a\nb", True, True]]
+    )
+    assert between == {"head": "0\n1\n2\n3\n", "lines": 12, "tail": "16\n17\n18\n19"}
+    assert behind == {"head": "0\n1\n2\n3\n", "lines": 16, "tail": ""}
+    assert before == {"head": "", "lines": 16, "tail": "16\n17\n18\n19"}
+    assert short == {"head": "a\nb", "lines": 0, "tail": ""}
+
+
 def test_an_edit_is_compared_word_by_word_in_both_languages(run_module: Runner) -> None:
     """What stays, what goes and what comes are both texts again; texts that share nothing are not compared in pieces."""
     program = "const { compare } = await load('staff/review/compare'); print(input.map(([a, b]) => compare(a, b)));"

@@ -77,6 +77,8 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "MatchIndicators": SHARED,
             "ListSources": SHARED,
             "ListFrameworks": SHARED,
+            "GetFrameworkFile": SHARED,
+            "CheckFramework": SHARED,
             "ReadQuestion": reads("sheet_ids"),
             "SearchCatalog": SHARED,
             "EncodeTexts": SHARED,

@@ -1,5 +1,6 @@
 """Analysis frameworks: the indicators that analysts look at for each of ten topics, and the topic of a question."""
 
+from fathom.services.datafetch.catalog.frameworks.draft import find_unknown_ids
 from fathom.services.datafetch.catalog.frameworks.load import (
     BUNDLED,
     Frameworks,
@@ -20,6 +21,7 @@ __all__ = [
     "Placed",
     "Problem",
     "Tool",
+    "find_unknown_ids",
     "load_frameworks",
     "read_framework",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +13,9 @@ import yaml
 from pydantic import ValidationError
 
 from fathom.core.errors import FathomError, InvalidField, NotFound
+from fathom.services.datafetch.catalog.frameworks.lines import find_line, locate_path
 from fathom.services.datafetch.catalog.frameworks.model import LEVELS, MAX_DEPTH, MAX_NODES, Framework, Placed, walk
-from fathom.services.datafetch.catalog.frameworks.plain import load_plain
+from fathom.services.datafetch.catalog.frameworks.plain import compose_plain, load_plain
 from fathom.services.datafetch.catalog.frameworks.topics import TopicWords
 
 BUNDLED = Path(__file__).resolve().parent
@@ -22,16 +23,21 @@ BUNDLED = Path(__file__).resolve().parent
 MAX_FILE_BYTES = 256 * 1024
 MAX_FILES = 100
 MAX_PROBLEMS = 20
+TOO_LARGE = f"is larger than {MAX_FILE_BYTES:,} bytes"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One error in a file; ``place`` is the path of names from the root of the tree to the node, "" at the root."""
+    """One error in a file; ``place`` is the path of names from the root of the tree to the node, "" at the root.
+
+    ``line`` counts from 1; 0 where the error has none.
+    """
 
     file: str
     place: str
     field: str
     message: str
+    line: int = 0
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.file, self.place, self.field, self.message)))
@@ -50,10 +56,20 @@ class InvalidFramework(FathomError):
 
 
 @dataclass(frozen=True)
+class FrameworkFile:
+    """The file that a framework was read from; ``is_bundled`` where it is one of the package's own."""
+
+    name: str
+    text: str
+    is_bundled: bool
+
+
+@dataclass(frozen=True)
 class Frameworks:
-    """The immutable library of frameworks, with topics sorted by name."""
+    """The immutable library of frameworks, with topics sorted by name, and the file of each."""
 
     topics: Mapping[str, Framework]
+    files: Mapping[str, FrameworkFile]
     words: TopicWords
 
     def __getitem__(self, topic: str) -> Framework:
@@ -90,15 +106,18 @@ def load_frameworks(folder: Path = BUNDLED, *extra: Path) -> Frameworks:
     repeats the topic of another file.
     """
     found: dict[str, tuple[Path, Framework]] = {}
+    files: dict[str, FrameworkFile] = {}
     for path in [file for place in (folder, *extra) for file in list_files(place)]:
-        framework = read_framework(path)
+        text = read_text(path)
+        framework = parse_framework(str(path), text)
         if framework.topic in found:
             other = found[framework.topic][0]
             raise InvalidFramework([Problem(str(path), "", "topic", f"{framework.topic!r} is also in {other}")])
         found[framework.topic] = (path, framework)
+        files[framework.topic] = FrameworkFile(path.name, text, path.resolve().parent == BUNDLED)
     # Sorted, so that the answer does not depend on the order of the folders.
     topics = {topic: found[topic][1] for topic in sorted(found)}
-    return Frameworks(MappingProxyType(topics), TopicWords.from_frameworks(topics))
+    return Frameworks(MappingProxyType(topics), MappingProxyType(files), TopicWords.from_frameworks(topics))
 
 
 def list_files(folder: Path) -> list[Path]:
@@ -113,34 +132,57 @@ def list_files(folder: Path) -> list[Path]:
 
 def read_framework(path: Path) -> Framework:
     """Read and check one file; raises ``InvalidFramework`` with up to 20 problems."""
-    raw = parse(path)
-    try:
-        framework = Framework.model_validate(raw)
-    except ValidationError as error:
-        problems = [locate_problem(path, raw, item["loc"], item["msg"]) for item in error.errors()[:MAX_PROBLEMS]]
-        raise InvalidFramework(problems) from error
-    problems = check_tree(path, framework)
-    if problems:
-        raise InvalidFramework(problems[:MAX_PROBLEMS])
-    return framework
+    return parse_framework(str(path), read_text(path))
 
 
-def parse(path: Path) -> Any:
-    """Parse the YAML of a file."""
+def read_text(path: Path) -> str:
+    """Return the text of a file; raises ``InvalidFramework`` for one that is too large or no text."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise InvalidFramework([Problem(str(path), "", "", f"is larger than {MAX_FILE_BYTES:,} bytes")])
-        return load_plain(path.read_text(encoding="utf-8"))
+            raise InvalidFramework([Problem(str(path), "", "", TOO_LARGE)])
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidFramework([Problem(str(path), "", "", error.strerror or str(error))]) from error
     except UnicodeDecodeError as error:
         raise InvalidFramework([Problem(str(path), "", "", f"is not UTF-8 at byte {error.start:,}")]) from error
-    # Brackets nested a thousand deep exhaust the parser's stack.
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidFramework([Problem(str(path), "", "", " ".join(str(error).split()))]) from error
 
 
-def locate_problem(path: Path, raw: Any, location: tuple[int | str, ...], message: str) -> Problem:
+def parse_framework(file: str, text: str) -> Framework:
+    """Read and check the text of a file; raises ``InvalidFramework`` with up to 20 problems."""
+    raw = parse(file, text)
+    try:
+        framework = Framework.model_validate(raw)
+    except ValidationError as error:
+        root = compose_plain(text)
+        problems = [locate_problem(file, raw, root, item["loc"], item["msg"]) for item in error.errors()[:MAX_PROBLEMS]]
+        raise InvalidFramework(problems) from error
+    found = check_tree(file, framework)
+    if found:
+        root = compose_plain(text)
+        raise InvalidFramework(
+            [replace(one, line=find_line(root, locate_path(where, root))) for one, where in found[:MAX_PROBLEMS]]
+        )
+    return framework
+
+
+def parse(file: str, text: str) -> Any:
+    """Parse the YAML of a text."""
+    if len(text.encode()) > MAX_FILE_BYTES:
+        raise InvalidFramework([Problem(file, "", "", TOO_LARGE)])
+    try:
+        return load_plain(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 0
+        raise InvalidFramework([Problem(file, "", "", " ".join(str(error).split()), line)]) from error
+    # YAML makes dates of what looks like them, and there is no 31 February.
+    except ValueError as error:
+        raise InvalidFramework([Problem(file, "", "", f"has a value that cannot be read: {error}")]) from error
+
+
+def locate_problem(
+    file: str, raw: Any, root: yaml.Node | None, location: tuple[int | str, ...], message: str
+) -> Problem:
     """Convert a pydantic error location to a problem: positions in ``nodes`` become the names of the nodes."""
     names: list[str] = []
     fields: list[str] = []
@@ -154,7 +196,8 @@ def locate_problem(path: Path, raw: Any, location: tuple[int | str, ...], messag
             fields = []
         else:
             fields.append(str(step))
-    return Problem(str(path), " / ".join(names), ".".join(fields), message.removeprefix("Value error, "))
+    line = find_line(root, location)
+    return Problem(file, " / ".join(names), ".".join(fields), message.removeprefix("Value error, "), line)
 
 
 def get_child(value: Any, step: int | str) -> Any:
@@ -164,19 +207,21 @@ def get_child(value: Any, step: int | str) -> Any:
     return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
 
 
-def check_tree(path: Path, framework: Framework) -> list[Problem]:
-    """Check the tree as a whole: branches that end before level 3, too many or too deep nodes."""
+def check_tree(file: str, framework: Framework) -> list[tuple[Problem, tuple[str, ...]]]:
+    """Check the tree as a whole: branches that end before level 3, too many or too deep nodes; each with its path."""
     # One level more than allowed, to find the node that is too deep.
     places = list(walk(framework.nodes, MAX_DEPTH + 1))
-    problems = [] if places else [Problem(str(path), "", "nodes", "has no nodes")]
+    problems: list[tuple[Problem, tuple[str, ...]]] = []
+    if not places:
+        problems.append((Problem(file, "", "nodes", "has no nodes"), ()))
     if len(places) > MAX_NODES:
-        problems.append(Problem(str(path), "", "nodes", f"has {len(places):,} nodes; at most {MAX_NODES} are allowed"))
+        message = f"has {len(places):,} nodes; at most {MAX_NODES} are allowed"
+        problems.append((Problem(file, "", "nodes", message), ()))
     for place in places:
         where = " / ".join(place.path)
         if place.level < LEVELS and not place.node.nodes:
-            problems.append(
-                Problem(str(path), where, "nodes", f"ends at level {place.level}; indicators are at level {LEVELS}")
-            )
+            message = f"ends at level {place.level}; indicators are at level {LEVELS}"
+            problems.append((Problem(file, where, "nodes", message), place.path))
         if place.level > MAX_DEPTH:
-            problems.append(Problem(str(path), where, "nodes", f"is deeper than {MAX_DEPTH} levels"))
+            problems.append((Problem(file, where, "nodes", f"is deeper than {MAX_DEPTH} levels"), place.path))
     return problems

@@ -1,14 +1,19 @@
-"""Response of the RPC ``ListFrameworks``."""
+"""Responses of the RPCs ``ListFrameworks``, ``GetFrameworkFile`` and ``CheckFramework``."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.errors import InvalidField
-from fathom.services.datafetch.catalog.frameworks.load import Frameworks
-from fathom.services.datafetch.catalog.frameworks.model import LEVELS, Placed
+from fathom.services.datafetch.catalog.frameworks.draft import check_draft
+from fathom.services.datafetch.catalog.frameworks.load import MAX_FILE_BYTES, Frameworks, Problem
+from fathom.services.datafetch.catalog.frameworks.model import LEVELS, Framework, Placed, walk
 
 # The same limit as for Query, so that a question is accepted or refused by both.
 MAX_QUESTION_CHARS = 2_000
+# Longer quotations in a problem hide what it says.
+MAX_QUOTED_CHARS = 400
 
 
 def list_frameworks(library: Frameworks, request: pb.ListFrameworksRequest) -> pb.ListFrameworksResponse:
@@ -25,19 +30,59 @@ def list_frameworks(library: Frameworks, request: pb.ListFrameworksRequest) -> p
         scores = {topic: score for topic, score in found if topic in wanted}
     topics = list(scores)[: request.limit or None]
     level = request.level or LEVELS
-    frameworks = [framework_to_proto(library, topic, scores[topic], level) for topic in topics]
+    if not 1 <= level <= LEVELS:
+        raise InvalidField("level", f"must be 1 to {LEVELS}")
+    frameworks = [framework_to_proto(library[topic], scores[topic], level) for topic in topics]
     return pb.ListFrameworksResponse(frameworks=frameworks)
 
 
-def framework_to_proto(library: Frameworks, topic: str, score: float, level: int) -> pb.Framework:
-    framework = library[topic]
+def get_framework_file(library: Frameworks, request: pb.GetFrameworkFileRequest) -> pb.GetFrameworkFileResponse:
+    """Return the text of a topic's file as it was read; raises ``NotFound`` with the nearest topics."""
+    topic = library[request.topic].topic
+    file = library.files[topic]
+    return pb.GetFrameworkFileResponse(topic=topic, name=file.name, text=file.text, is_bundled=file.is_bundled)
+
+
+def check_framework(
+    library: Frameworks, known: Collection[str], request: pb.CheckFrameworkRequest
+) -> pb.CheckFrameworkResponse:
+    """Return what is wrong with a text, or the framework as it would be listed; raises ``InvalidField``."""
+    if not request.text.strip():
+        raise InvalidField("text", "must not be empty")
+    # More than a file may have is not read at all.
+    if len(request.text) > MAX_FILE_BYTES:
+        raise InvalidField("text", f"must have at most {MAX_FILE_BYTES:,} bytes")
+    if request.replaces:
+        library[request.replaces]
+    checked = check_draft(library, known, request.text, request.replaces)
+    response = pb.CheckFrameworkResponse(
+        is_valid=not checked.problems, problems=[problem_to_proto(one) for one in checked.problems]
+    )
+    if checked.framework is not None:
+        response.framework.CopyFrom(framework_to_proto(checked.framework, 0.0, LEVELS))
+        response.name = f"{checked.framework.topic}.yaml"
+    return response
+
+
+def problem_to_proto(problem: Problem) -> pb.FrameworkProblem:
+    # A name and a message quote the text, which may be one word of 256 KB.
+    return pb.FrameworkProblem(
+        place=shorten(problem.place), field=shorten(problem.field), message=shorten(problem.message), line=problem.line
+    )
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[:MAX_QUOTED_CHARS]}…"
+
+
+def framework_to_proto(framework: Framework, score: float, level: int) -> pb.Framework:
     return pb.Framework(
-        topic=topic,
+        topic=framework.topic,
         name=framework.name,
         name_zh=framework.zh,
         about=framework.about,
         score=score,
-        nodes=[node_to_proto(place) for place in library.list_nodes(topic, level)],
+        nodes=[node_to_proto(place) for place in walk(framework.nodes, level)],
     )
 
 

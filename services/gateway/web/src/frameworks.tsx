@@ -7,42 +7,9 @@ import { asProblem, call, path } from "./base/api";
 import { Preferences } from "./base/preferences";
 import { makeQueryClient } from "./base/queries";
 import { useStore } from "./base/store";
-import { language, word } from "./base/words";
-import type { Framework, FrameworkNode, Frameworks } from "./contract/types";
-
-interface Branch {
-  node: FrameworkNode;
-  children: Branch[];
-}
-
-const nameOf = (thing: Framework | FrameworkNode): string => (language() === "zh" ? thing.name_zh || thing.name : thing.name);
-
-// Nodes come in order, each before its children; how long its path is says how deep it stands.
-function grow(nodes: FrameworkNode[]): Branch[] {
-  const root: { children: Branch[] } = { children: [] };
-  const above: { children: Branch[] }[] = [root];
-  for (const node of nodes) {
-    const depth = node.path.length;
-    const branch: Branch = { node, children: [] };
-    (above[depth - 1] ?? root).children.push(branch);
-    above[depth] = branch;
-    above.length = depth + 1;
-  }
-  return root.children;
-}
-
-function Leaf({ branch: { node, children } }: { branch: Branch }) {
-  const known = node.indicators.length > 0 && <span className="names" title={word("indicators")}>{` ${node.indicators.join(", ")}`}</span>;
-  if (!children.length) return <li title={node.hint || undefined}>{nameOf(node)}{known}</li>;
-  return (
-    <li>
-      <details open={node.path.length < 2}>
-        <summary title={node.hint || undefined}>{nameOf(node)}{known}</summary>
-        <ul>{children.map((child, place) => <Leaf key={place} branch={child} />)}</ul>
-      </details>
-    </li>
-  );
-}
+import { word } from "./base/words";
+import type { Frameworks } from "./contract/types";
+import { Tree, nameOf } from "./library/tree";
 
 function Library({ preferences }: { preferences: Preferences }) {
   useStore(preferences);
@@ -63,7 +30,7 @@ function Library({ preferences }: { preferences: Preferences }) {
         {data?.frameworks.map((one) => (
           <details key={one.topic} id={one.topic} className="framework">
             <summary><strong>{nameOf(one)}</strong>{` ${one.about ?? ""}`}</summary>
-            <ul>{grow(one.nodes).map((branch, place) => <Leaf key={place} branch={branch} />)}</ul>
+            <Tree nodes={one.nodes} />
           </details>
         ))}
         <p role="status">{error ? asProblem(error).message : ""}</p>

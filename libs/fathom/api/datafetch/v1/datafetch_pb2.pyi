@@ -592,6 +592,56 @@ class ListFrameworksResponse(_message.Message):
     frameworks: _containers.RepeatedCompositeFieldContainer[Framework]
     def __init__(self, frameworks: _Optional[_Iterable[_Union[Framework, _Mapping]]] = ...) -> None: ...
 
+class GetFrameworkFileRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class GetFrameworkFileResponse(_message.Message):
+    __slots__ = ("topic", "name", "text", "is_bundled")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    IS_BUNDLED_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    name: str
+    text: str
+    is_bundled: bool
+    def __init__(self, topic: _Optional[str] = ..., name: _Optional[str] = ..., text: _Optional[str] = ..., is_bundled: bool = ...) -> None: ...
+
+class CheckFrameworkRequest(_message.Message):
+    __slots__ = ("text", "replaces")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    replaces: str
+    def __init__(self, text: _Optional[str] = ..., replaces: _Optional[str] = ...) -> None: ...
+
+class FrameworkProblem(_message.Message):
+    __slots__ = ("place", "field", "message", "line")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    place: str
+    field: str
+    message: str
+    line: int
+    def __init__(self, place: _Optional[str] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
+
+class CheckFrameworkResponse(_message.Message):
+    __slots__ = ("is_valid", "problems", "framework", "name")
+    IS_VALID_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    is_valid: bool
+    problems: _containers.RepeatedCompositeFieldContainer[FrameworkProblem]
+    framework: Framework
+    name: str
+    def __init__(self, is_valid: bool = ..., problems: _Optional[_Iterable[_Union[FrameworkProblem, _Mapping]]] = ..., framework: _Optional[_Union[Framework, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
+
 class Mention(_message.Message):
     __slots__ = ("kind", "start", "end", "text", "value", "confidence")
     KIND_FIELD_NUMBER: _ClassVar[int]

@@ -95,6 +95,16 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.FromString,
                 _registered_method=True)
+        self.GetFrameworkFile = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/GetFrameworkFile',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetFrameworkFileRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetFrameworkFileResponse.FromString,
+                _registered_method=True)
+        self.CheckFramework = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/CheckFramework',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.CheckFrameworkRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.CheckFrameworkResponse.FromString,
+                _registered_method=True)
         self.ReadQuestion = channel.unary_unary(
                 '/fathom.api.datafetch.v1.DatafetchService/ReadQuestion',
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionRequest.SerializeToString,
@@ -204,6 +214,22 @@ class DatafetchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetFrameworkFile(self, request, context):
+        """Returns the text of the file that a framework was read from.
+        Errors: NOT_FOUND (unknown topic, with the nearest ones).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckFramework(self, request, context):
+        """Checks a text as the file of a framework, by the rules of the reader, and stores nothing.
+        Errors: INVALID_ARGUMENT (text empty or too large), NOT_FOUND (unknown topic to replace).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadQuestion(self, request, context):
         """Reads a question without fetching: the typed query and what each of its words was taken for.
         Errors: INVALID_ARGUMENT (question empty or too long).
@@ -291,6 +317,16 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.ListFrameworks,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.SerializeToString,
+            ),
+            'GetFrameworkFile': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFrameworkFile,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetFrameworkFileRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetFrameworkFileResponse.SerializeToString,
+            ),
+            'CheckFramework': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckFramework,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.CheckFrameworkRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.CheckFrameworkResponse.SerializeToString,
             ),
             'ReadQuestion': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadQuestion,
@@ -633,6 +669,60 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/ListFrameworks',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFrameworkFile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/GetFrameworkFile',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetFrameworkFileRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetFrameworkFileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckFramework(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/CheckFramework',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.CheckFrameworkRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.CheckFrameworkResponse.FromString,
             options,
             channel_credentials,
             insecure,

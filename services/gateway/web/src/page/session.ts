@@ -16,14 +16,6 @@ import type { Unlisted } from "./unlisted";
 // What the question says of the reader is learnt behind the answer.
 const LEARNT_MS = 2000;
 
-// What is chosen beside the question.
-export interface Choice {
-  model: string;
-  mode: string;
-  effort: string;
-  window: string;
-}
-
 export class Session extends Store {
   readonly #queries: QueryClient;
   readonly #uploads: Uploads;
@@ -39,7 +31,8 @@ export class Session extends Store {
   inspected: Turn | null = null;
   // The turn to bring into sight, when it is drawn.
   arriving: Turn | null = null;
-  choice: Choice = { model: "", mode: "research", effort: "standard", window: "" };
+  // What is chosen beside the question.
+  choice = { model: "", mode: "research", effort: "standard", window: "" };
   // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
   #visit = 0;
   // The turn that the running question follows, where it is not the newest.

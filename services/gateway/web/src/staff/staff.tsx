@@ -10,6 +10,7 @@ import { usePage } from "../page/context";
 import { LanguageSwitch, ThemeSwitch } from "../page/header";
 import { type Route, addressOf } from "../page/route";
 import { Runs } from "./dashboard/runs";
+import { FrameworkFiles } from "./registry/frameworks";
 import { Prompts } from "./registry/prompts";
 import { Decisions } from "./review/decisions";
 import { DeskView } from "./review/desk-view";
@@ -59,7 +60,7 @@ function Parts({ part, queues }: { part: string; queues: Queues | undefined }) {
         {entry("decisions", say("decisions"))}
         {entry("runs", say("runs"))}
         {entry("prompts", say("prompts"))}
-        <li><a href="frameworks">{say("frameworks")}</a></li>
+        {entry("frameworks", say("frameworks"))}
         <li><a href="trainings">{say("trainings")}</a></li>
       </ul>
     </nav>
@@ -78,6 +79,7 @@ function Part({ part, queues, problem, onRetry }: PartProps) {
   if (part === "decisions") return <Decisions />;
   if (part === "runs") return <Runs />;
   if (part === "prompts") return <Prompts />;
+  if (part === "frameworks") return <FrameworkFiles />;
   if (queues) return <Overview queues={queues} />;
   if (!problem) return <p className="dim" role="status">{say("loading")}</p>;
   return <div className="notice"><h2>{say("failedRead")}</h2><Problems problem={problem} /><div className="choice"><button type="button" onClick={onRetry}>{say("retry")}</button></div></div>;

@@ -1,6 +1,6 @@
 // Prompts by stage, variant, language and version, with what changed between two, and a draft of the next.
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 
 import { asProblem, call, path } from "../../base/api";
 import { saveText } from "../../base/files";
@@ -55,16 +55,17 @@ function Versions({ versions }: { versions: PromptFile[] }) {
 // A draft is a file for the reader: the planner reads its prompts when it starts, and takes none from a page.
 function Draft({ prompt, versions }: { prompt: PromptFile; versions: PromptFile[] }) {
   const [text, setText] = useState<string | null>(null);
-  if (text === null) return <div className="choice"><button type="button" onClick={() => setText(prompt.body)}>{say("draft")}</button></div>;
+  const isDropped = useRef(false);
+  if (text === null) return <div className="choice"><button type="button" ref={(button) => { if (isDropped.current) button?.focus(); }} onClick={() => setText(prompt.body)}>{say("draft")}</button></div>;
   const file = makeFile(prompt, versions, text);
   return (
     <div className="draft">
       <label htmlFor="draft">{`${say("draftText")} · ${file.name}`}</label>
       <textarea id="draft" ref={(field) => { if (field && document.activeElement === document.body) field.focus(); }} rows={14} value={text} onChange={(event) => setText(event.target.value)} />
-      <Difference before={prompt.body} after={text} />
+      <Difference before={prompt.body} after={text} isFile />
       <div className="choice">
         <button type="button" className="primary" disabled={text === prompt.body || !text.trim()} onClick={() => saveText(file.content, file.name, "text/markdown")}>{say("takeFile")}</button>
-        <button type="button" onClick={() => setText(null)}>{say("dropDraft")}</button>
+        <button type="button" onClick={() => { isDropped.current = true; setText(null); }}>{say("dropDraft")}</button>
       </div>
     </div>
   );
