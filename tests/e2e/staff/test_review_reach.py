@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Page
 
 from fathom.services.datafetch.catalog.frameworks import load_frameworks
 from fathom.services.planner.config import Config
@@ -76,25 +77,30 @@ async def test_no_state_of_the_area_has_a_serious_finding(
         await open_part(page, house.url, "runs")
         await expect(page.locator("[data-run]")).to_have_count(1)
         await look("runs")
-        await open_part(page, house.url, "prompts")
-        await expect(page.locator("[data-prompt] pre")).to_be_visible()
-        await look("prompts")
-        await page.locator(".prompt > .choice button").press("Enter")
-        await page.locator("#draft").fill("Something else.")
-        await expect(page.locator(".difference ins").first).to_be_visible()
-        await look("prompt drafted")
-        await open_part(page, house.url, "frameworks")
-        await expect(page.locator("[data-framework] pre")).to_be_visible()
-        await look("frameworks")
-        await page.locator(".framework > .choice button").press("Enter")
-        await page.locator("#draft").press("Control+Enter")
-        await expect(page.locator(".verdict.accept")).to_be_visible()
-        await look("framework drafted")
-        await page.locator("#draft").fill("topic: [")
-        await page.locator("#draft").press("Control+Enter")
-        await expect(page.locator(".faults li")).to_have_count(1)
-        await look("framework refused")
+        await look_at_files(page, house.url, look)
         await page.route(re.compile("/next$"), lambda route: route.abort())
         await open_part(page, house.url, "candidate")
         await expect(page.get_by_role("alert")).to_be_visible()
         await look("failed")
+
+
+async def look_at_files(page: Page, url: str, look: Callable[[str], Awaitable[None]]) -> None:
+    """Look at the states of the prompts and of the frameworks."""
+    await open_part(page, url, "prompts")
+    await expect(page.locator("[data-prompt] pre")).to_be_visible()
+    await look("prompts")
+    await page.locator(".prompt > .choice button").press("Enter")
+    await page.locator("#draft").fill("Something else.")
+    await expect(page.locator(".difference ins").first).to_be_visible()
+    await look("prompt drafted")
+    await open_part(page, url, "frameworks")
+    await expect(page.locator("[data-framework] pre")).to_be_visible()
+    await look("frameworks")
+    await page.locator(".framework > .choice button").press("Enter")
+    await page.locator("#draft").press("Control+Enter")
+    await expect(page.locator(".verdict.accept")).to_be_visible()
+    await look("framework drafted")
+    await page.locator("#draft").fill("topic: [")
+    await page.locator("#draft").press("Control+Enter")
+    await expect(page.locator(".faults li")).to_have_count(1)
+    await look("framework refused")
