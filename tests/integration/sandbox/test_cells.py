@@ -212,13 +212,13 @@ async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) ->
         engine.get_session(sessions[0].id)
 
 
-async def test_a_caller_that_goes_away_interrupts_its_cell(session: Session) -> None:
-    cell = await begin_cell(session, "import time; time.sleep(60)")
+async def test_a_caller_that_goes_away_interrupts_its_cell(lasting: Session) -> None:
+    cell = await begin_cell(lasting, "import time; time.sleep(60)")
     cell.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cell
     # Had the cell gone on, this one would wait for a minute.
-    assert (await run(session, "'here'"))[1].result == "'here'"
+    assert (await run(lasting, "'here'"))[1].result == "'here'"
 
 
 async def test_files_stay_beneath_the_scratch_folder(session: Session) -> None:
