@@ -30,6 +30,8 @@ OWN_PROC = ("cmdline", "comm", "fd", "io", "limits", "maps", "smaps_rollup", "st
 WRITABLE_DEVICES = tuple(f"/dev/{name}" for name in rootfs.DEVICES)
 # A fork bomb may outrun single rounds; a second of them is enough for any number of processes allowed.
 MAX_KILL_ROUNDS = 1_000
+# What a worker tells its init process with the descriptors, of which there are far fewer than this.
+WITH_LISTENER, WITHOUT_LISTENER, MAX_DESCRIPTORS = b"1", b"0", 64
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def run_session(session: SessionInputs) -> NoReturn:
                 os.close(descriptor)
         status.send_status(channel, {"scratch": home}, [scratch])
         os.close(scratch)
-        gate = receive_gate(gate_end, plan.processes)
+        # Entries that the worker's rules name stay open here, out of reach of its cells.
+        gate, _ = receive_walls(gate_end, plan.processes)
         watch_worker(worker, channel, wake_end, gate, dedicated=plan.uid >= 0)
     except BaseException as error:  # nothing may unwind into the fork server's code, of which this is a copy
         report_failure(channel, stage, error)
@@ -136,10 +139,11 @@ def move_home(home: str) -> None:
 def start_worker(session: SessionInputs, gate: socket.socket) -> NoReturn:
     """Build the last walls, in the worker itself, then run it; never return.
 
-    ``gate`` leads to the init process, which gets the listener of the filter, if there is one.
+    ``gate`` leads to the init process, which gets the listener of the filter, if there is one, and the entries of
+    ``/proc`` that it has to leave open.
     """
     plan, channel = session.plan, session.channel
-    stage = "limits"
+    stage, entries = "limits", list[int]()
     try:
         parent = os.getppid()
         kernel.end_with_parent()
@@ -152,15 +156,15 @@ def start_worker(session: SessionInputs, gate: socket.socket) -> NoReturn:
         set_limits(plan.limits)
         stage = "landlock"
         if plan.walls in ("namespace", "landlock"):
-            confine(plan, session.paths)
+            entries = confine(plan, session.paths)
         stage = "descriptors"
         # The status channel stays until the last wall stands, to tell of a failure, and goes then.
-        for first, last in find_gaps((session.socket, channel.fileno(), gate.fileno())):
+        for first, last in find_gaps((session.socket, channel.fileno(), gate.fileno(), *entries)):
             with suppress(OSError):
                 kernel.call("close_range", first, last, 0)
         stage = "seccomp"
         if plan.walls != "none":
-            install_filter(session, gate)
+            install_filter(session, gate, entries)
         gate.close()
         channel.close()
     except BaseException as error:  # without this wall the worker must not run
@@ -174,26 +178,35 @@ def start_worker(session: SessionInputs, gate: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def install_filter(session: SessionInputs, gate: socket.socket) -> None:
-    """Install the filter of system calls; without a control group the init process decides about forks."""
+def install_filter(session: SessionInputs, gate: socket.socket, entries: list[int]) -> None:
+    """Install the filter of system calls and give the init process what it looks after.
+
+    Without a control group that is the listener by which it decides about forks; the entries follow it.
+    """
     plan = session.plan
     listener = -1 if plan.cgroups else seccomp.install_asking(session.asking[plan.walls])
     if listener < 0:
         seccomp.install(session.programs[plan.walls, bool(plan.cgroups)])
-        return
-    socket.send_fds(gate, [b"1"], [listener])
-    os.close(listener)
+    descriptors = entries if listener < 0 else [listener, *entries]
+    socket.send_fds(gate, [WITHOUT_LISTENER if listener < 0 else WITH_LISTENER], descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
-def receive_gate(gate_end: socket.socket, processes: int) -> ForkGate | None:
-    """Return the gate of the worker's forks, once its last wall stands; None where it has none."""
+def receive_walls(gate_end: socket.socket, processes: int) -> tuple[ForkGate | None, list[int]]:
+    """Return the gate of the worker's forks, None where it has none, and the entries to leave open.
+
+    Wait until the last wall of the worker stands, or it has ended.
+    """
     with gate_end:
-        _, descriptors, _, _ = socket.recv_fds(gate_end, 1, 1)
-    return ForkGate(descriptors[0], processes) if descriptors else None
+        kind, descriptors, _, _ = socket.recv_fds(gate_end, 1, MAX_DESCRIPTORS)
+    if kind != WITH_LISTENER:
+        return None, descriptors
+    return ForkGate(descriptors[0], processes), descriptors[1:]
 
 
-def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
-    """Restrict the reachable files: the runtime to read, the scratch folder to write."""
+def confine(plan: SessionPlan, paths: tuple[str, ...]) -> list[int]:
+    """Restrict the reachable files: the runtime to read, the scratch folder to write; return what must stay open."""
     domain = landlock.Domain()
     domain.read((*paths, *READABLE_PROC))
     if plan.walls == "namespace":
@@ -210,6 +223,7 @@ def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
         domain.write((plan.scratch,))
     domain.write(WRITABLE_DEVICES)
     domain.restrict()
+    return domain.entries
 
 
 def find_gaps(kept: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -50,12 +50,17 @@ def keeps_signals(walls: str) -> bool:
 
 
 class Domain:
-    """Builder of a ruleset. It needs no privileges; ``restrict`` needs no_new_privs."""
+    """Builder of a ruleset. It needs no privileges; ``restrict`` needs no_new_privs.
+
+    ``entries`` are descriptors of the entries of ``/proc`` that it allows, which the caller leaves open in some process
+    for as long as the rules are to hold.
+    """
 
     def __init__(self) -> None:
         version = find_abi()
         if not version:
             raise OSError("Landlock is not offered by this kernel")
+        self.entries: list[int] = []
         self._known_rights = (1 << RIGHTS[min(version, 5)]) - 1
         # TCP (ABI 4), foreign abstract sockets and foreign signals (ABI 6) are handled, and no rule allows any of them.
         # The structure has grown with the ABI: it is passed in the size that the kernel knows.
@@ -89,7 +94,12 @@ class Domain:
             rule = PathRule(rights, parent)
             kernel.call("landlock_add_rule", self._ruleset, PATH_BENEATH, ctypes.byref(rule), 0)
         finally:
-            os.close(parent)
+            # A rule is for an inode. One of /proc is made anew once the kernel, short of memory, has dropped the entry
+            # that leads to it, and no rule knows the new one; an entry that is open is never dropped.
+            if path.startswith("/proc/"):
+                self.entries.append(parent)
+            else:
+                os.close(parent)
 
     def restrict(self) -> None:
         """Restrict the caller and all its descendants, for good."""
