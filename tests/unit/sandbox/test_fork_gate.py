@@ -133,7 +133,7 @@ if worker == 0:
     kernel.no_new_privileges()
     listener = seccomp.install_asking(seccomp.compile_filter(alone=True, memory_files=False, asks=True))
     if listener >= 0:
-        socket.send_fds(gate, [b"1"], [listener])
+        socket.send_fds(gate, [init.WITH_LISTENER], [listener])
         os.close(listener)
     gate.close()
     started, error = [], ""
@@ -149,7 +149,8 @@ if worker == 0:
     print(json.dumps([listener >= 0, len(started), error, policies, os.sched_getscheduler(0)]), flush=True)
     os._exit(0)
 gate.close()
-init.watch_worker(worker, channel, wake_end, init.receive_gate(gate_end, int(sys.argv[1])), dedicated=False)
+fork_gate, _ = init.receive_walls(gate_end, int(sys.argv[1]))
+init.watch_worker(worker, channel, wake_end, fork_gate, dedicated=False)
 """
 
 
