@@ -23,7 +23,7 @@ class StoredFiles(dict[str, StoredObject]):
     """Stored objects by file name, relative to the folder that was uploaded."""
 
     carrier: str = ""
-    """How new weights travel to policy, in words; empty where nothing was to be chosen."""
+    """Way of new weights to policy, in words; empty where nothing was to be chosen."""
     is_ahead: bool = False
     """True while the store does not have the files yet: they are being uploaded."""
 
@@ -37,7 +37,7 @@ class Sharing:
     """Passing new weights to a policy on the machine of the first rank, in memory of at most ``max_bytes``."""
 
     folder: Path
-    """Where processes of this machine meet (``fathom.transport.sealed_memory``)."""
+    """Folder in which processes of this machine meet (``fathom.transport.sealed_memory``)."""
     max_bytes: int
     is_required: bool = False
     """Fail where memory cannot be shared, instead of leaving it to the store."""

@@ -58,6 +58,14 @@ def check_characters(value: Any) -> Any:
     return value
 
 
+def check_length(field: str, text: str, most_chars: int) -> None:
+    """Raise ``InvalidField`` for a text that is empty or too long."""
+    if not text.strip():
+        raise InvalidField(field, "is empty")
+    if len(text) > most_chars:
+        raise InvalidField(field, f"has {len(text):,} characters; at most {most_chars:,} are allowed")
+
+
 class Body(BaseModel):
     """A request's body: closed, of the types that the document names, and of text that can be encoded."""
 
@@ -198,7 +206,7 @@ class TablePage(BaseModel):
 
 
 class MeantColumn(Body):
-    """What a column of an own table means."""
+    """Meaning of a column of an own table."""
 
     column: str = Field(min_length=1, max_length=200, description="Its name in the table.")
     role: Role = Field(description="Days or years, whose the rows are, what is measured, or not used.")
@@ -210,7 +218,7 @@ class MeantColumn(Body):
 
 
 class TableMeaning(Body):
-    """What the columns of an own table mean, as GET …/meaning proposes it."""
+    """Meaning of the columns of an own table, as GET …/meaning proposes it."""
 
     columns: list[MeantColumn] = Field(min_length=1, max_length=1_000)
 
@@ -235,7 +243,7 @@ class TableMeaning(Body):
 
 
 class ProposedMeaning(BaseModel):
-    """What the columns of an own table seem to mean, to be edited and sent back."""
+    """Proposed meaning of the columns of an own table, to be edited and sent back."""
 
     columns: list[MeantColumn]
     adds: bool = Field(description="Whether it says more than the table itself.")
@@ -255,7 +263,7 @@ class Feedback(Body):
 
 
 class Judgement(BaseModel):
-    """What the caller has said of an answer at last."""
+    """Latest judgement of an answer by the caller."""
 
     helpful: bool | None = Field(description="Null where the caller has said nothing.")
     tags: list[str]
@@ -264,7 +272,7 @@ class Judgement(BaseModel):
 
 
 class ConversationEdit(Body):
-    """What changes of a conversation; what is not named stays."""
+    """Edit of a conversation; what is not named stays."""
 
     title: str | None = Field(None, min_length=1, max_length=200)
     pinned: bool | None = Field(None, description="Pinned conversations are listed first.")
@@ -272,14 +280,14 @@ class ConversationEdit(Body):
 
 
 class ConsentBody(Body):
-    """Whether runs may become training data."""
+    """Consent to training on runs."""
 
     consent: str = Field(pattern="^(given|refused)$", description='"given" or "refused".')
     request_id: str = Field("", description="Idempotency key.")
 
 
 class ConsentState(BaseModel):
-    """What was stated about training on runs."""
+    """Statement about training on runs."""
 
     consent: str = Field(
         description='"given", "refused", or empty when nobody has stated anything, which is a refusal.'

@@ -43,7 +43,7 @@ class Config(Settings):
     Any other framing is forbidden.
     """
     public_links: bool = False
-    """Whether users may make links that anyone can open who has the address, without being let in.
+    """Lets users make links that anyone can open who has the address, without being let in.
 
     Turned off, those that exist open for their own tenant alone.
     """
@@ -60,7 +60,7 @@ class Config(Settings):
     cell_seconds: int = Field(default=30, ge=0, le=600)
     """Seconds that a cell of an answer may take when it is run again from the page; 0 lets none be run again."""
     frames_by_reference: bool = True
-    """Whether the sandbox reads tables from the object store itself; otherwise they travel with the call."""
+    """Lets the sandbox read tables from the object store itself; otherwise they travel with the call."""
     max_schedules: int = Field(default=20, ge=0, le=100)
     """Maximum number of questions of one tenant that are asked again by schedule; 0 allows none."""
     max_table_bytes: int = Field(default=64_000_000, ge=1_000)

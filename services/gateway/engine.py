@@ -24,7 +24,7 @@ from fathom.clients.runs import watch
 from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, NotReady, PayloadTooLarge
 from fathom.core.ids import checked_id, new_id
 from fathom.domain.chat.media import MEDIA_TYPES, ROWS_OF_DOCUMENTS, media_type
-from fathom.services.gateway.bodies import TableMeaning
+from fathom.services.gateway.bodies import TableMeaning, check_length
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.readiness import Readiness
 from fathom.services.gateway.tables import View, build_page, validate_view
@@ -105,11 +105,7 @@ class Engine:
 
     def check_question(self, request: planner.RunRequest) -> None:
         """Raise ``InvalidField`` for a question that is empty or too long."""
-        if not request.question.strip():
-            raise InvalidField("question", "is empty")
-        if len(request.question) > self._config.max_question_chars:
-            limit = self._config.max_question_chars
-            raise InvalidField("question", f"has {len(request.question):,} characters; at most {limit:,} are allowed")
+        check_length("question", request.question, self._config.max_question_chars)
 
     async def _exists(self, run_id: str) -> bool:
         try:

@@ -32,7 +32,7 @@ class HttpService:
     warm_up: Callable[[], Awaitable[None]] = nothing
     close: Callable[[], Awaitable[None]] = nothing
     is_open: bool = False
-    """Whether callers need not say who they are."""
+    """True when callers need not say who they are."""
 
 
 def build(config: Config, deps: Deps) -> HttpService:

@@ -1,7 +1,8 @@
-"""Who asks: API keys of this installation, and identity tokens of an OpenID provider; each belongs to a tenant."""
+"""Callers: API keys of this installation, and identity tokens of an OpenID provider; each belongs to a tenant."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -36,7 +37,7 @@ FETCH_S = 5.0
 
 
 class Right(StrEnum):
-    """What not every caller of a tenant may do; a scope of an API key, or a role of an identity token."""
+    """Right that not every caller of a tenant has; a scope of an API key, or a role of an identity token."""
 
     REVIEW = "review"
     """Decides on what waits for people."""
@@ -142,6 +143,8 @@ class OpenIdProvider:
         self._config, self._client, self._clock = config, client, clock
         self._keys: Mapping[str, Any] = {}
         self._fetched = self._asked = float("-inf")
+        self._fetching = asyncio.Lock()
+        self._has_failed = False
 
     async def close(self) -> None:
         """Close the connections."""
@@ -188,19 +191,34 @@ class OpenIdProvider:
 
     async def _find_key(self, name: str) -> Any:
         """Return the provider's key of this name, fetched anew when it is unknown or the keys are old."""
+        is_fresh = self._clock() - self._fetched < KEYS_FRESH_S
+        # Those that are known serve on while others are asked for.
+        if name not in self._keys or not (is_fresh or self._fetching.locked()):
+            # One request asks for all: the others wait for its answer, which may have their key.
+            async with self._fetching:
+                await self._renew_keys(name)
+        if name in self._keys:
+            return self._keys[name]
+        # Nothing is said of a token while the keys cannot be had: a client with a 401 would drop a good one.
+        if self._has_failed:
+            raise DependencyFailed(self._client.name, "has not given its keys lately")
+        raise Unauthenticated("the identity token is signed with an unknown key")
+
+    async def _renew_keys(self, name: str) -> None:
+        """Fetch the keys where this one is unknown or they are old, unless they were asked for just now."""
         now = self._clock()
-        is_due = now - self._asked >= KEYS_RETRY_S
-        if is_due and (name not in self._keys or now - self._fetched >= KEYS_FRESH_S):
-            self._asked = now
-            try:
-                self._keys, self._fetched = await self._fetch(), now
-            except FathomError:
-                # Those that are known serve on while the provider is away.
-                if name not in self._keys:
-                    raise
-        if name not in self._keys:
-            raise Unauthenticated("the identity token is signed with an unknown key")
-        return self._keys[name]
+        is_old = name not in self._keys or now - self._fetched >= KEYS_FRESH_S
+        if not is_old or now - self._asked < KEYS_RETRY_S:
+            return
+        self._asked = now
+        try:
+            self._keys, self._fetched = await self._fetch(), now
+            self._has_failed = False
+        except FathomError:
+            self._has_failed = True
+            # Those that are known serve on while the provider is away.
+            if name not in self._keys:
+                raise
 
     async def _fetch(self) -> Mapping[str, Any]:
         import jwt
@@ -231,7 +249,7 @@ class Users:
 
     @property
     def is_open(self) -> bool:
-        """Whether callers need not say who they are."""
+        """Return whether callers need not say who they are."""
         return not self._config.token and self._keys is None and self._provider is None
 
     async def identify(self, token: str) -> User:

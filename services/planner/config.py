@@ -119,7 +119,7 @@ class Config(Settings):
     deep: EffortProfile = DEEP
     """Limits of deep effort; fields that are left out keep their defaults."""
     model_profiles: Mapping[str, ModelProfile] = Field(default_factory=dict)
-    """What is particular to a model, by its name in policy's settings."""
+    """Particulars of each model, by its name in policy's settings."""
     tool_timeout_s: float = Field(default=60.0, gt=0)
     """Longest single tool call in seconds."""
     frames_by_reference: bool = True

@@ -298,7 +298,7 @@ class PlannerServicer:
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in self._specs()])
 
     async def ListPrompts(self, request: pb.ListPromptsRequest, call: Call) -> pb.ListPromptsResponse:
-        return list_prompts(self._resources.catalogue, self._resources.config, request.stage)
+        return list_prompts(Prompts.of(self._resources.catalogue, self._resources.config), request.stage)
 
     def _specs(self) -> Sequence[ToolSpec]:
         # A task without a question makes resources whose tools are described but never called.

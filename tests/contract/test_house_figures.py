@@ -17,6 +17,7 @@ NONE_OF = (
     "folders over 15 files, product",
     "folders over 15 files, tests",
     "docstrings not imperative (D401)",
+    "docstrings that are noun clauses",
     "complexity over 15 (C901)",
     "imports from libs upwards",
     "circles of sibling packages",

@@ -26,7 +26,7 @@ KINDS = get_args(Kind)
 
 @dataclass(frozen=True)
 class Source:
-    """Where episodes are read: a stack's folder, and one of its tenants."""
+    """Source of episodes: a stack's folder, and one of its tenants."""
 
     home: Path
     tenant: str

@@ -1,4 +1,4 @@
-"""Who reads each setting, and when: a setting that the chosen algorithm and source do not read is refused by name.
+"""Readers of each setting: one that the chosen algorithm and source do not read is refused by name.
 
 A setting that is taken and ignored looks like one that has been tried. The table names the module that reads it; a test
 looks it up there, and ``docs/settings.md`` is generated from it.

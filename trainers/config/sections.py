@@ -98,7 +98,7 @@ class RolloutConfig(Settings):
     n: int = Field(default=4, ge=1, le=64)
     """Episodes per prompt."""
     source: Literal["planner", "in_process"] = "planner"
-    """Who plays the episodes: the planner service, or Search-R1's own loop over a copy of the model in this process and
+    """Player of the episodes: the planner service, or Search-R1's own loop over a copy of the model in this process and
     over ``retriever``. The latter reads prompts as the data have them, so these must hold the instruction.
     """
     protocol: Literal["search_r1", "research", "workflow", "auto"] = "search_r1"
@@ -171,7 +171,7 @@ class RolloutConfig(Settings):
     publish_timeout_s: float = Field(default=600.0, gt=0)
     """Time limit for the policy service to serve new weights, in seconds."""
     weights_transport: Literal["auto", "shared_memory", "store"] = "auto"
-    """How new weights reach policy: from memory that its machine shares with the first rank, where it takes them from
+    """Way of new weights to policy: from memory that its machine shares with the first rank, where it takes them from
     there, and by the object store otherwise; always from memory, or else fail; or by the store alone.
     """
     shared_memory_gb: float = Field(default=8.0, gt=0, allow_inf_nan=False)
@@ -270,7 +270,7 @@ class AlgorithmConfig(Settings):
     are: use float32, or ``bypass_mode: false`` with ``rollout.importance_cap``.
     """
     old_log_probs: Literal["recomputed", "update"] = "recomputed"
-    """Where the policy's log-probabilities before its update come from: a forward pass of their own, or with
+    """Source of the policy's log-probabilities before its update: a forward pass of their own, or with
     ``update`` the update's own pass, before which nothing has changed. The same ratios for a quarter less work, where a
     step makes one update; ``mismatch/*`` is then measured in that pass, and ``actor/entropy`` is not.
     """

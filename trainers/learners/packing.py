@@ -25,7 +25,7 @@ SETTING = "use_remove_padding"
 
 
 class RowPlace(NamedTuple):
-    """Where a row stands in the sequence: what it shares with an earlier row, then its own tokens."""
+    """Place of a row in the sequence: what it shares with an earlier row, then its own tokens."""
 
     shared: slice
     own: slice

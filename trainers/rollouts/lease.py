@@ -38,7 +38,7 @@ class Holder:
     machine: str
     pid: int
     started: str
-    """When the process started, in ticks since the machine did; process ids are used again."""
+    """Start of the process, in ticks since the machine did; process ids are used again."""
     renewals: int = 0
     is_released: bool = False
 

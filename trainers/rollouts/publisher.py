@@ -60,7 +60,7 @@ class Publisher:
     base: StoredObject | None = None
     """Manifest of the weights to which adapters are added; None before the first adapter."""
     sharing: Sharing | None = None
-    """How versions reach a policy on the learners' machine; None leaves them to the store."""
+    """Transfer of versions to a policy on the learners' machine; None leaves them to the store."""
     warn: Callable[[str], None] = LOG.warning
     """Says how weights travel, when that changes."""
     _base_version: int = 0

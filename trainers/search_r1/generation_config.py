@@ -33,7 +33,7 @@ class GenerationConfig:
     parity_retokenise: bool = False
     search_timeout_s: float = 30.0
     invalid_action: str = INVALID_ACTION
-    """What the model is told after a text without an action."""
+    """Text that the model is told after one without an action."""
 
     def __post_init__(self) -> None:
         for name in (*LENGTHS, "num_gpus", "topk"):

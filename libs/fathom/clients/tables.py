@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.core.errors import PayloadTooLarge
 from fathom.transport.store import ObjectStore
@@ -9,6 +10,27 @@ from fathom.transport.store.refs import read_ref
 
 # A message has 32 MiB; the rest of it is small.
 MOST_BYTES = 31 * 1024**2
+
+
+def make_frame_request(
+    session_id: str, name: str, sheet: Sheet, *, is_lazy: bool, run_id: str = ""
+) -> pb.PutFrameRequest:
+    """Return the request that gives a session a sheet under a name, with what is known of its columns."""
+    return pb.PutFrameRequest(
+        # A repeated call is one with the first.
+        request_id=f"{session_id}-{name}",
+        session_id=session_id,
+        run_id=run_id,
+        name=name,
+        ref=sheet.data,
+        description=sheet.title,
+        lazy=is_lazy,
+        columns=[
+            pb.ColumnFacts(name=column.name, unit=column.unit, indicator=column.indicator)
+            for column in sheet.columns
+            if column.unit or column.indicator
+        ],
+    )
 
 
 async def embed_table(request: pb.PutFrameRequest, store: ObjectStore | None) -> pb.PutFrameRequest:

@@ -1,4 +1,4 @@
-"""Who calls: principals, and the signed tokens by which services and operators' programs prove who they are."""
+"""Callers: principals, and the signed tokens by which services and operators' programs prove who they are."""
 
 from __future__ import annotations
 

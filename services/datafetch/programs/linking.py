@@ -1,4 +1,4 @@
-"""How like the names of the catalogue's series are the words of a question, by letters and by meaning."""
+"""Likeness of a question's words to the names of the catalogue's series, by letters and by meaning."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PERCENT = 100.0
 
 
 class GapReason(StrEnum):
-    """Why words cannot be used, or of what kind those are that a program does not use."""
+    """Reason why words cannot be used, or kind of those that a program does not use."""
 
     SERIES = "UNKNOWN_SERIES"
     PERIOD = "PERIOD"

@@ -9,7 +9,7 @@ from typing import Any
 from fathom.services.datafetch.query.model import Frequency, Missing, Query
 from fathom.services.datafetch.query.periods import LATE_DAYS
 from fathom.services.datafetch.query.planner import Measure, Part
-from fathom.services.datafetch.query.result import list_column_names
+from fathom.services.datafetch.query.result import find_empty, list_column_names
 from fathom.services.datafetch.warehouse.database import REGULAR
 
 
@@ -35,9 +35,7 @@ def find_gaps(table: Any, part: Part, query: Query, as_of: date | None, layout: 
             ]
             # The first column stands for all statistics of a series: they are empty together.
             for name in names[:1]:
-                values = table.column(name).to_pylist()
-                # NaN differs from itself; sources use it for a missing value beside null.
-                empty = [value is None or value != value for value in values]
+                empty = find_empty(table.column(name)).to_pylist()
                 if layout == "wide":
                     gaps = [day for day, none in zip(days, empty, strict=True) if none]
                     missing += explain_gaps(table, part, entity.id, entity.name, measure, days, gaps, query, as_of)
@@ -138,4 +136,4 @@ def group_runs(days: Sequence[date], empty: set[date]) -> list[list[date]]:
 def list_empty_inputs(table: Any, ident: str, measure: Measure) -> str:
     """Return the inputs of a derived column that have empty cells, separated by commas."""
     names = [leaf for leaf in measure.inputs if f"{ident}.{leaf}" in table.column_names]
-    return ", ".join(leaf for leaf in names if table.column(f"{ident}.{leaf}").null_count)
+    return ", ".join(leaf for leaf in names if True in find_empty(table.column(f"{ident}.{leaf}")).to_pylist())

@@ -9,7 +9,7 @@ from typing import Any
 from fathom.services.datafetch.query.gaps import find_nearest
 from fathom.services.datafetch.query.model import Missing, Query
 from fathom.services.datafetch.query.planner import Measure, Part, pluralise
-from fathom.services.datafetch.query.result import list_column_names
+from fathom.services.datafetch.query.result import find_empty, list_column_names
 
 # Members that are named of those that are left out.
 MOST_NAMED = 5
@@ -58,7 +58,8 @@ def _find_valueless(table: Any, part: Part, measure: Measure, query: Query) -> t
     ranked = [entity for entity in part.entities if (entity.id, measure.spec.id) in part.cells]
     columns = [list_column_names(f"{entity.id}.", measure, query, "summary")[0][0] for entity in ranked]
     values = [table.column(name) for name in columns]
-    out = [entity for entity, column in zip(ranked, values, strict=True) if column.null_count == table.num_rows]
+    empty = [find_empty(column).to_pylist() for column in values]
+    out = [entity for entity, cells in zip(ranked, empty, strict=True) if all(cells)]
     if not out:
         return None
     # Of a derived figure the first input stands for all: what is asked is where the data end.

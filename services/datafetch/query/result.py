@@ -34,6 +34,14 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 
 
+def find_empty(column: Any) -> Any:
+    """Return which cells of a column have no value, as an Arrow array of booleans."""
+    import pyarrow.compute as compute
+
+    # NaN as well: sources use it for a missing value beside null.
+    return compute.is_null(column, nan_is_null=True)
+
+
 def describe_column(table: Any, name: str) -> Column:
     """Return a column without provenance: a key, or a column of a caller's own statement."""
     return Column(name, str(table.schema.field(name).type), nulls=table.column(name).null_count)

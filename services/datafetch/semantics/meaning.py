@@ -21,7 +21,7 @@ class Role(StrEnum):
     DATE = "date"
     """Days or years of the rows."""
     LABEL = "label"
-    """Whose the rows are."""
+    """Names of whom the rows are about."""
     VALUE = "value"
     IGNORED = "ignored"
 

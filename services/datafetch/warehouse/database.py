@@ -86,7 +86,7 @@ class StoredIndicator:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a statement runs: in the ``database``, or here ("") with ``rows`` that were fetched from others."""
+    """Place where a statement runs: in the ``database``, or here ("") with ``rows`` that were fetched from others."""
 
     database: str = ""
     rows: Mapping[str, Any] = field(default_factory=dict)

@@ -42,7 +42,7 @@ class Translated:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is replaced in the tree for one dialect, how a parameter is written, and what ends a statement."""
+    """Rules of one dialect: what is replaced in the tree, how a parameter is written, and what ends a statement."""
 
     rewrites: tuple[Callable[[exp.Expr], exp.Expr], ...]
     write_parameter: Callable[[int, Any], str]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from fathom.core.call import Call, current_call
 from fathom.core.telemetry import Telemetry
 from fathom.services.gateway.bodies import MAX_INT32, Body, RunId
-from fathom.services.gateway.cells.running import PLOTLY_TYPE, CellRun, CellRunner, Drawn
+from fathom.services.gateway.cells.running import PLOTLY_TYPE, CellRun, CellRunner, DisplayedFigure
 
 
 class CellAgain(Body):
@@ -28,7 +28,7 @@ class CellFigure(BaseModel):
 
 
 class CellResult(BaseModel):
-    """What a cell gave. It is kept nowhere, and the answer's record stays as it is."""
+    """Outcome of a cell. It is kept nowhere, and the answer's record stays as it is."""
 
     status: str = Field(description="ok, error (of the code), or what ended it: timeout, oom, output_limit, killed.")
     stdout: str
@@ -68,7 +68,7 @@ def describe_cell(done: CellRun) -> CellResult:
     )  # fmt: skip
 
 
-def describe_figure(drawn: Drawn) -> CellFigure:
+def describe_figure(drawn: DisplayedFigure) -> CellFigure:
     """Return a figure as text."""
     text = drawn.content.decode() if drawn.media_type == PLOTLY_TYPE else base64.b64encode(drawn.content).decode()
     return CellFigure(media_type=drawn.media_type, content=text)

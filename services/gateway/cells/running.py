@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients.services import SandboxClient
-from fathom.clients.tables import embed_table
+from fathom.clients.tables import embed_table, make_frame_request
 from fathom.core.deadline import time_limit
 from fathom.core.errors import (
     DependencyFailed,
@@ -24,6 +24,7 @@ from fathom.core.errors import (
     PermissionDenied,
 )
 from fathom.core.ids import new_id
+from fathom.services.gateway.bodies import check_length
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.reports.report import list_material, list_sheets
@@ -50,7 +51,7 @@ SHOWN = {
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DisplayedFigure:
     """A figure that the cell displayed."""
 
     media_type: str
@@ -59,7 +60,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class CellRun:
-    """What a cell gave when it ran again."""
+    """Outcome of a cell that ran again."""
 
     status: str
     """``ok``, ``error`` (an exception of the code), or what ended it: ``timeout``, ``oom``, ``output_limit``, …"""
@@ -69,7 +70,7 @@ class CellRun:
     traceback: str
     cause: str
     duration_ms: int
-    figures: tuple[Drawn, ...]
+    figures: tuple[DisplayedFigure, ...]
     left_out: int
     """Displays that are not shown here: HTML, and figures beyond the bounds."""
     missing: tuple[str, ...]
@@ -94,7 +95,7 @@ class CellRunner:
         """
         if not self._config.cell_seconds:
             raise PermissionDenied("cells are not run again here (FATHOM_GATEWAY_CELL_SECONDS)")
-        check_code(code, MAX_CODE_CHARS)
+        check_length("code", code, MAX_CODE_CHARS)
         found = await self._engine.read_run(run_id)
         if found.running:
             raise FailedPrecondition(f"run {run_id} goes on: its cells can be run again when it has ended")
@@ -138,17 +139,8 @@ class CellRunner:
         missing = []
         store = None if self._config.frames_by_reference else self._store
         for item in list_sheets(run):
-            facts = [
-                pb.ColumnFacts(name=column.name, unit=column.unit, indicator=column.indicator)
-                for column in item.sheet.columns
-                if column.unit or column.indicator
-            ]
             # Lazily, since a cell rarely reads all of them; its source says which.
-            # The id makes a repeated call one with the first.
-            request = pb.PutFrameRequest(
-                request_id=f"{session}-{item.variable}", session_id=session, name=item.variable, ref=item.sheet.data,
-                description=item.sheet.title, lazy=True, columns=facts,
-            )  # fmt: skip
+            request = make_frame_request(session, item.variable, item.sheet, is_lazy=True)
             try:
                 await self._sandbox.put_frame(await embed_table(request, store))
             # Uploads end, and a table may be larger than a message: the cell may do without it.
@@ -183,8 +175,8 @@ class CellRunner:
             missing=missing,
         )
 
-    async def _read_figures(self, displays: Sequence[pb.Display]) -> list[Drawn]:
-        found: list[Drawn] = []
+    async def _read_figures(self, displays: Sequence[pb.Display]) -> list[DisplayedFigure]:
+        found: list[DisplayedFigure] = []
         room = MAX_FIGURE_BYTES
         for display in displays[:MAX_FIGURES]:
             size = display.ref.size_bytes if display.HasField("ref") else len(display.data)
@@ -194,7 +186,7 @@ class CellRunner:
             # A cell can claim any media type for its bytes; what is no JSON would break the page's reading.
             if SHOWN[display.media_type] != PLOTLY_TYPE or is_json(content):
                 room -= len(content)
-                found.append(Drawn(SHOWN[display.media_type], content))
+                found.append(DisplayedFigure(SHOWN[display.media_type], content))
         return found
 
 
@@ -228,11 +220,3 @@ def is_json(content: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def check_code(code: str, most_chars: int) -> None:
-    """Raise ``InvalidField`` for a cell that is empty or too long."""
-    if not code.strip():
-        raise InvalidField("code", "is empty")
-    if len(code) > most_chars:
-        raise InvalidField("code", f"has {len(code):,} characters; at most {most_chars:,} are allowed")

@@ -1,1 +1,1 @@
-"""What can be asked about: the analysis frameworks and the names of the catalogue."""
+"""Subjects of questions: the analysis frameworks and the names of the catalogue."""

@@ -1,4 +1,4 @@
-"""What a link withholds: files that its maker has brought, and what the run has made of them.
+"""Redaction of what a link shows: files that its maker has brought, and what the run has made of them.
 
 The text of the answer is shown as it is; a citation of a file, or of something made of it, shows its title alone.
 """
@@ -19,14 +19,14 @@ UPLOAD = "upload"
 
 
 @dataclass(frozen=True)
-class Withheld:
-    """What of a run is not given out: material by number, and the places of its answer that stay empty."""
+class Redaction:
+    """Parts of a run that are not given out: material by number, and the places of its answer that stay empty."""
 
     numbers: frozenset[int] = frozenset()
     places: frozenset[Place] = frozenset()
 
 
-def find_private(run: trajectory.Trajectory, others: Mapping[str, bool]) -> Withheld:
+def find_private(run: trajectory.Trajectory, others: Mapping[str, bool]) -> Redaction:
     """Return what of a run is of files that somebody has brought.
 
     ``others`` says of the runs whose cells this one has taken over whether they had such files; of one that is not
@@ -51,7 +51,7 @@ def find_private(run: trajectory.Trajectory, others: Mapping[str, bool]) -> With
             numbers.add(item.number)
             tables.add(item.variable)
     places = {Place("table", name) for name in tables} | {Place("figure", name) for name in figures}
-    return Withheld(frozenset(numbers), frozenset(places))
+    return Redaction(frozenset(numbers), frozenset(places))
 
 
 def list_others(run: trajectory.Trajectory) -> list[str]:
@@ -73,7 +73,7 @@ def is_private(item: trajectory.Material) -> bool:
     return any(UPLOAD in vendor.split(", ") for vendor in vendors)
 
 
-def redact(run: trajectory.Trajectory, withheld: Withheld) -> trajectory.Trajectory:
+def redact(run: trajectory.Trajectory, withheld: Redaction) -> trajectory.Trajectory:
     """Return a run with the titles alone of what is withheld; the run itself where nothing is."""
     if not withheld.numbers:
         return run

@@ -19,7 +19,7 @@ MAX_LIFETIME_DAYS = 366
 
 
 class NewLink(Body):
-    """What a link is to show, and to whom."""
+    """Request for a link: what it shows, and to whom."""
 
     run_id: str = Field("", max_length=128, description="Run whose answer is shown; or else conversation_id.")
     conversation_id: str = Field("", max_length=128, description="Conversation that is shown, with its turns so far.")

@@ -15,7 +15,7 @@ from fathom.core.telemetry import Telemetry
 from fathom.services.gateway.bodies import MAX_INT32
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.links.redacting import Withheld, find_private, has_private, list_others, redact
+from fathom.services.gateway.links.redacting import Redaction, find_private, has_private, list_others, redact
 from fathom.services.gateway.links.store import ANYONE, Link, LinkStore, hash_token, make_token
 from fathom.services.gateway.reports.collecting import Collector
 from fathom.services.gateway.reports.report import Report
@@ -30,7 +30,7 @@ MAX_TITLE_CHARS = 200
 
 @dataclass(frozen=True)
 class Wish:
-    """What a new link is to show, to whom, and for how long."""
+    """Wanted link: what it shows, to whom, and for how long."""
 
     run_id: str
     conversation_id: str
@@ -152,7 +152,7 @@ class Sharing:
             async with places:
                 try:
                     run = (await self._engine.read_run(run_id)).trajectory
-                    withheld = Withheld() if link.gives_uploads else await self._find_private(run)
+                    withheld = Redaction() if link.gives_uploads else await self._find_private(run)
                     report = await self._collector.collect(redact(run, withheld), link.language, {})
                     return replace(report, withheld=withheld.places)
                 except (NotFound, FailedPrecondition):  # a turn whose run is gone costs only itself
@@ -163,7 +163,7 @@ class Sharing:
             raise NotFound("link", link.id)
         return reports
 
-    async def _find_private(self, run: trajectory.Trajectory) -> Withheld:
+    async def _find_private(self, run: trajectory.Trajectory) -> Redaction:
         others: dict[str, bool] = {}
         for other in list_others(run):
             # One that cannot be read may have had files.

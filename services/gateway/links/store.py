@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from fathom.core.call import current_tenant
@@ -26,7 +27,7 @@ MAX_LINKS = 1_000
 
 @dataclass(frozen=True)
 class Link:
-    """What a link shows: a run's answer, or the ``runs`` of a conversation's turns that led to ``through``.
+    """Link that shows a run's answer, or the ``runs`` of a conversation's turns that led to ``through``.
 
     Times are in seconds since 1970.
     """
@@ -44,7 +45,7 @@ class Link:
     ends: float
     runs: tuple[str, ...] = ()
     gives_uploads: bool = False
-    """Whether it shows files that somebody has brought, and what was made of them."""
+    """True to show files that somebody has brought, and what was made of them."""
 
 
 class LinkStore:
@@ -92,11 +93,16 @@ class LinkStore:
                 found.append(await self.find(key.removeprefix(LINKS)))
             except NotFound:
                 await self._remove(key.removeprefix(LINKS))
+            except CorruptData:
+                # Another version has written it, which lists it; here it opens nothing, and hides no other link.
+                continue
         return found, keys[-1].removeprefix(LINKS) if len(keys) == size else ""
 
     async def withdraw(self, link_id: str) -> None:
         """Delete a link of this tenant, after which nobody can open it; raise ``NotFound``."""
-        await self.find(link_id)
+        # One that this version cannot read is withdrawn as well: whoever has its address must not open it elsewhere.
+        with suppress(CorruptData):
+            await self.find(link_id)
         await self._remove(link_id)
 
     async def _remove(self, link_id: str) -> None:

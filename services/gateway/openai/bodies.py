@@ -63,14 +63,14 @@ class ChatMessage(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """How a streamed answer ends."""
+    """Options of the end of a streamed answer."""
 
     model_config = ConfigDict(extra="allow")
     include_usage: bool = False
 
 
 class ChatRequest(BaseModel):
-    """What both doors take. Fields that only label a request are accepted and not read."""
+    """Body that both doors take. Fields that only label a request are accepted and not read."""
 
     # An unknown field may change what the caller wants sampled: it is refused by name instead of being passed over.
     model_config = ConfigDict(extra="forbid")

@@ -44,7 +44,7 @@ MAX_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Order:
-    """What a caller wants: a run in a format, the language of its own words, and pictures of figures by their ids."""
+    """Order of a caller: a run in a format, the language of its own words, and pictures of figures by their ids."""
 
     run_id: str
     format: str

@@ -36,7 +36,7 @@ class Table:
     is_number: tuple[bool, ...]
     """By column; numbers stand to the right."""
     note: str
-    """How many rows of how many, source, last date."""
+    """Rows shown and in all, source, last date."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class OwnedText(Body):
 
 
 class Machine(Body):
-    """What a program says of an item."""
+    """Verdict of a program on an item."""
 
     verdict: str = Field("", max_length=64, description="In a word.")
     grade: int | None = Field(None, ge=-2, le=2, description=f"Of the first text against the second: {GRADE}.")
@@ -117,7 +117,7 @@ class NewDecision(Body):
 
 
 class Rights(BaseModel):
-    """What the caller may do in the review."""
+    """Rights of the caller in the review."""
 
     rights: list[Right] = Field(description="`review` decides on items, `review-items` adds them.")
 
@@ -152,7 +152,7 @@ class ShownTurn(BaseModel):
 
 
 class ShownMachine(BaseModel):
-    """What a program said."""
+    """Verdict of a program."""
 
     verdict: str
     grade: int | None = Field(description=f"Of A against B: {GRADE}.")

@@ -21,7 +21,7 @@ MAX_TABLES = 4
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs between two runs; ``before`` is "" where there is nothing to compare with."""
+    """Differences between two runs; ``before`` is "" where there is nothing to compare with."""
 
     before: str
     origin: Origin | None
@@ -32,9 +32,11 @@ class Changes:
     """The first of those that differ."""
     tables: tuple[TablePair, ...]
     """Those that differ."""
+    uncompared: int
+    """Further tables that differ, and are too many, too large or gone."""
 
 
-class Changing:
+class RunComparer:
     """Compares runs through the gateway's engine."""
 
     def __init__(self, engine: Engine, scheduler: Scheduler) -> None:
@@ -49,10 +51,11 @@ class Changing:
         origin = await self._scheduler.read_origin(run_id)
         earlier = await self._find_answer(before or (origin.before if origin else ""))
         if earlier is None or not later.answer.markdown:
-            return Changes("", origin, 0, 0, (), ())
+            return Changes("", origin, 0, 0, (), (), 0)
         figures, compared = await asyncio.to_thread(compare_code, earlier, later)
-        pairs = await self._compare_tables(earlier, later)
-        return Changes(earlier.run_id, origin, compared, len(figures), tuple(figures[:MAX_FIGURES]), tuple(pairs))
+        tables, uncompared = await self._compare_tables(earlier, later)
+        shown = tuple(figures[:MAX_FIGURES])
+        return Changes(earlier.run_id, origin, compared, len(figures), shown, tuple(tables), uncompared)
 
     async def _find_answer(self, run_id: str) -> trajectory.Trajectory | None:
         """Return the newest run with an answer among one and those that its schedule asked for before it."""
@@ -71,18 +74,25 @@ class Changing:
             run_id = origin.before if origin else ""
         return None
 
-    async def _compare_tables(self, earlier: trajectory.Trajectory, later: trajectory.Trajectory) -> list[TablePair]:
-        found = []
-        for old, new in pair_sheets(list_sheets(earlier), list_sheets(later))[:MAX_TABLES]:
+    async def _compare_tables(
+        self, earlier: trajectory.Trajectory, later: trajectory.Trajectory
+    ) -> tuple[list[TablePair], int]:
+        """Return how tables differ, and the number of those that differ in a way that is not known."""
+        pairs = pair_sheets(list_sheets(earlier), list_sheets(later))
+        found, uncompared = [], len(pairs[MAX_TABLES:])
+        for old, new in pairs[:MAX_TABLES]:
             try:
                 tables = [await self._engine.read_table(sheet.id) for sheet in (old, new)]
                 pair = await asyncio.to_thread(compare_tables, new.title or new.id, *tables)
             # One that is too large, or gone since, leaves the others to be compared.
             except FathomError:
+                uncompared += 1
                 continue
             if pair.added or pair.removed or pair.changed:
                 found.append(pair)
-        return found
+            elif not pair.is_whole:
+                uncompared += 1
+        return found, uncompared
 
 
 def list_sheets(run: trajectory.Trajectory) -> list[Sheet]:

@@ -74,7 +74,7 @@ def show_changes(
     query = f"?before={quote(before, safe='')}" if before else ""
     found = call(gateway, token, "GET", f"v1/runs/{quote(run_id, safe='')}/changes{query}")
     if not found["before"]:
-        typer.echo("there is no answer before it")
+        typer.echo("there are no two answers to compare")
         return
     typer.echo(f"{found['changed']} of {found['compared']} figures differ from {found['before']}")
     for figure in found["figures"]:
@@ -82,6 +82,8 @@ def show_changes(
     for table in found["tables"]:
         counts = f"{table['added']} rows more, {table['removed']} fewer, {table['changed']} cells changed"
         typer.echo(f"  {table['title']}: {counts}")
+    if found["uncompared"]:
+        typer.echo(f"  {found['uncompared']} further tables differ: too many, too large or gone")
 
 
 def call(gateway: str, token: str, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,12 +1,14 @@
-"""What differs between two answers: figures that their code printed, and cells of their tables. No model is asked."""
+"""Differences between two answers: figures that their code printed, and cells of their tables. No model is asked."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -16,6 +18,7 @@ from fathom.services.gateway.tables import to_json_value
 
 # A number that stands by itself: "sheet_1" and the days of "2020-01-02" are parts of names.
 NUMBER = re.compile(r"(?<![\w.\-/:])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w\-/:]|\.\d)")
+WORD = re.compile(r"\w+")
 # Members that number or order things and are no figures themselves.
 ORDINALS = frozenset({"step", "computes", "count", "more"})
 MAX_FIGURES, MAX_CELLS = 60, 20
@@ -57,7 +60,7 @@ class TablePair:
     """Cells of rows that both have."""
     cells: tuple[Cell, ...]
     is_whole: bool
-    """Whether all rows were compared."""
+    """True when all rows were compared."""
 
 
 def compare_code(before: trajectory.Trajectory, after: trajectory.Trajectory) -> tuple[list[Figure], int]:
@@ -80,9 +83,8 @@ def list_cells(run: trajectory.Trajectory) -> list[trajectory.CodeRecord]:
 def pair_cells(
     before: Sequence[trajectory.CodeRecord], after: Sequence[trajectory.CodeRecord]
 ) -> Iterator[tuple[trajectory.CodeRecord | None, trajectory.CodeRecord | None]]:
-    """Yield cells that do the same: of equal source, the others in their order."""
+    """Yield cells that do the same: of equal source, then those of most words in common, the others in their order."""
     # Cells are often written again word for word, and stand in another order where one was added before them.
-    # What is left over was changed, mostly in a date: its place among the others is the best that is known of it.
     earlier, unpaired = list(before), []
     for cell in after:
         same = next((one for one in earlier if one.code == cell.code), None)
@@ -91,8 +93,37 @@ def pair_cells(
         else:
             earlier.remove(same)
             yield same, cell
-    for place in range(max(len(earlier), len(unpaired))):
-        yield earlier[place] if place < len(earlier) else None, unpaired[place] if place < len(unpaired) else None
+    # Mostly a date was changed. By their places alone, a cell that was added would shift all that follow it.
+    for old, new in pair_alike(earlier, unpaired):
+        earlier.remove(old)
+        unpaired.remove(new)
+        yield old, new
+    yield from zip_longest(earlier, unpaired)
+
+
+def pair_alike(
+    before: Sequence[trajectory.CodeRecord], after: Sequence[trajectory.CodeRecord]
+) -> list[tuple[trajectory.CodeRecord, trajectory.CodeRecord]]:
+    """Return the cells that have words in common, those with most of them first, each in one pair."""
+    words = [[Counter(WORD.findall(cell.code)) for cell in cells] for cells in (before, after)]
+    ranked = sorted(
+        (-measure_likeness(old, new), abs(place - other), place, other)
+        for place, old in enumerate(words[0])
+        for other, new in enumerate(words[1])
+    )
+    taken: tuple[set[int], set[int]] = (set(), set())
+    pairs = []
+    for likeness, _, place, other in ranked:
+        if likeness and place not in taken[0] and other not in taken[1]:
+            taken[0].add(place)
+            taken[1].add(other)
+            pairs.append((before[place], after[other]))
+    return pairs
+
+
+def measure_likeness(one: Counter[str], other: Counter[str]) -> float:
+    """Return the share of the words of two texts that both have (Dice's coefficient), 0 to 1."""
+    return 2 * (one & other).total() / max(1, one.total() + other.total())
 
 
 def print_of(cell: trajectory.CodeRecord | None) -> str:
@@ -108,14 +139,14 @@ def read_figures(text: str) -> Iterator[tuple[str, float]]:
     known: dict[str, int] = {}
     steps: dict[Any, str] = {}
     for line in text.splitlines():
-        told = parse_object(line)
-        if told is None:
+        record = parse_object(line)
+        if record is None:
             named = read_line(line)
-        elif "what" in told and "computes" in told:
-            steps[told["computes"]] = str(told["what"])
+        elif "what" in record and "computes" in record:
+            steps[record["computes"]] = str(record["what"])
             continue
         else:
-            named = read_members(told, (steps.get(told.get("step"), ""),))
+            named = read_members(record, (steps.get(record.get("step"), ""),))
         for name, value in named:
             # The same words again are another figure.
             known[name] = known.get(name, 0) + 1
@@ -144,21 +175,21 @@ def read_line(line: str) -> Iterator[tuple[str, float]]:
             yield name if len(numbers) == 1 else f"{name} #{place}".strip(), value
 
 
-def read_members(told: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+def read_members(member: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a JSON value, named by the way that leads to them."""
-    if isinstance(told, bool) or len(path) > MAX_DEPTH:
+    if isinstance(member, bool) or len(path) > MAX_DEPTH:
         return
-    if isinstance(told, int | float):
+    if isinstance(member, int | float):
         # Neither infinities nor integers beyond them are figures.
-        if abs(told) < LARGEST:
-            yield " · ".join(part for part in path if part), float(told)
-    elif isinstance(told, dict):
-        own = (*path, str(told["key"])) if "key" in told else path
-        for name, value in told.items():
+        if abs(member) < LARGEST:
+            yield " · ".join(part for part in path if part), float(member)
+    elif isinstance(member, dict):
+        own = (*path, str(member["key"])) if "key" in member else path
+        for name, value in member.items():
             if name not in ORDINALS:
                 yield from read_members(value, own if name == "value" else (*own, name))
-    elif isinstance(told, list):
-        for place, value in enumerate(told, 1):
+    elif isinstance(member, list):
+        for place, value in enumerate(member, 1):
             is_named = isinstance(value, dict) and "key" in value
             # Members that have a name stay the same ones in another order.
             yield from read_members(value, path if is_named else (*path, str(place)))

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
+from pydantic import ValidationError
+
+from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.core.call import Call, calling
-from fathom.core.errors import Conflict, DeadlineExceeded, FathomError, NotFound
+from fathom.core.errors import Conflict, CorruptData, DeadlineExceeded, FathomError, NotFound
 from fathom.core.telemetry import Telemetry
 from fathom.services.gateway.bodies import Ask
 from fathom.services.gateway.engine import Engine
@@ -28,7 +31,7 @@ FIRINGS = "schedules/"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a run comes from that a schedule has asked for, as it is kept beside the run."""
+    """Origin of a run that a schedule has asked for, as it is kept beside the run."""
 
     schedule_id: str
     before: str
@@ -83,8 +86,12 @@ class Scheduler:
             # Of several gateways that see the same time, one gets its claim written; the others find it taken.
             # The claim ends by itself, so that a gateway which is lost holds up nobody for long.
             claimed = await self._schedules.replace(place, replace(schedule, claimed_until=now + CLAIM_S))
-            if claimed is not None:
+            if claimed is None:
+                continue
+            try:
                 found += await self._ask(claimed, now)
+            except Exception as error:  # a schedule that cannot be asked must not keep those of all others waiting
+                self._log.exception("schedule could not be asked", schedule=schedule.id, error=str(error))
         return found
 
     async def _ask(self, place: Place, now: float) -> list[str]:
@@ -98,7 +105,7 @@ class Scheduler:
         )  # fmt: skip
         with calling(call):
             try:
-                request = Ask(**schedule.ask).request()
+                request = read_request(schedule)
                 request.request_id = firing.run_id
                 await self._engine.start_run(request)
                 await self._note(schedule, firing)
@@ -149,6 +156,16 @@ class Scheduler:
             return Origin(**json.loads(await self._objects.get(FIRINGS + run_id)))
         except NotFound:
             return None
+
+
+def read_request(schedule: Schedule) -> planner.RunRequest:
+    """Return the question of a schedule; raise ``CorruptData`` for one that is no body of this version."""
+    try:
+        return Ask(**schedule.ask).request()
+    # Stored by another version, which knew other fields: asked again, it would be refused again.
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
+        raise CorruptData("schedule", f"its question is none of this version ({fields}): make it anew") from error
 
 
 def advance(schedule: Schedule, firing: Firing, now: float) -> Schedule:

@@ -1,4 +1,4 @@
-"""When a question is asked again: every day, week or month, at a time of a time zone."""
+"""Recurrence of a question: every day, week or month, at a time of a time zone."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from fathom.core.errors import InvalidField
 from fathom.core.ids import checked_id, new_id
 from fathom.services.gateway.bodies import Ask, Body, RunId
 from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.schedules.changes import Changing
+from fathom.services.gateway.schedules.changes import RunComparer
 from fathom.services.gateway.schedules.firing import Scheduler
 from fathom.services.gateway.schedules.recurrence import Recurrence
 from fathom.services.gateway.schedules.store import Schedule, ScheduleStore
@@ -39,7 +39,7 @@ class NewSchedule(Body):
 
 
 class ScheduleEdit(Body):
-    """What changes of a schedule."""
+    """Edit of a schedule."""
 
     paused: bool = Field(description="While it is paused nothing is asked, and nothing counts as missed.")
 
@@ -106,7 +106,7 @@ class ChangedTable(BaseModel):
 
 
 class RunChanges(BaseModel):
-    """What differs between the answer of a run and the one before it; times are in seconds since 1970."""
+    """Differences of the answer of a run from the one before it; times are in seconds since 1970."""
 
     before: str = Field(description="Run that is compared; empty where there is none with an answer.")
     schedule_id: str = Field(description="Schedule that asked for the run; empty for none.")
@@ -117,11 +117,12 @@ class RunChanges(BaseModel):
     changed: int = Field(description="Figures that differ, among them those that one answer alone has.")
     figures: list[ChangedFigure] = Field(description="The first of them.")
     tables: list[ChangedTable]
+    uncompared: int = Field(description="Further tables that differ, and are too many, too large or gone.")
 
 
 def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, scheduler: Scheduler) -> None:
     """Add the routes."""
-    add_changes(app, Changing(engine, scheduler))
+    add_changes(app, RunComparer(engine, scheduler))
 
     @app.post("/v1/schedules", status_code=201)
     async def create_schedule(body: NewSchedule) -> ScheduleState:
@@ -165,7 +166,7 @@ def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, schedu
         await schedules.change(schedule_id, lambda _: None)
 
 
-def add_changes(app: FastAPI, changing: Changing) -> None:
+def add_changes(app: FastAPI, comparer: RunComparer) -> None:
     """Add the route of what has changed between two answers."""
 
     @app.get("/v1/runs/{run_id}/changes")
@@ -176,14 +177,14 @@ def add_changes(app: FastAPI, changing: Changing) -> None:
         ] = "",
     ) -> RunChanges:
         """Return what differs in a run's figures and tables from the answer before it, read from the records."""
-        found = await changing.compare(run_id, before)
+        found = await comparer.compare(run_id, before)
         origin = found.origin
         return RunChanges(
             before=found.before, schedule_id=origin.schedule_id if origin else "", due=origin.due if origin else 0.0,
             asked=origin.asked if origin else 0.0, missed=origin.missed if origin else 0,
             compared=found.compared, changed=found.changed,
             figures=[ChangedFigure(**asdict(one)) for one in found.figures],
-            tables=[ChangedTable(**asdict(one)) for one in found.tables],
+            tables=[ChangedTable(**asdict(one)) for one in found.tables], uncompared=found.uncompared,
         )  # fmt: skip
 
 

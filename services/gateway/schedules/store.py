@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fathom.core.call import DEFAULT_TENANT, bind, current_tenant
+from fathom.core.call import bind, current_tenant, unbind
 from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, NotFound
 from fathom.services.gateway.schedules.recurrence import Recurrence
 from fathom.transport.bus.base import KeyValue
@@ -48,14 +48,14 @@ class Schedule:
     claimed_until: float = 0.0
     """Until then nobody else asks."""
     problem: str = ""
-    """Why the last time was not asked."""
+    """Reason why the last time was not asked; empty when it was."""
     firings: tuple[Firing, ...] = ()
     """The last ones, oldest first."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a schedule is kept, as it was read."""
+    """Place of a schedule in the bucket, as it was read."""
 
     tenant: str
     key: str
@@ -120,7 +120,7 @@ class ScheduleStore:
             with suppress(CorruptData):
                 if entry is not None and entry.value is not None:
                     schedule = read_schedule(entry.value)
-                    yield Place(key.rpartition("=")[0] or DEFAULT_TENANT, key, entry.revision, schedule)
+                    yield Place(unbind(key)[0], key, entry.revision, schedule)
 
     async def _find(self, schedule_id: str) -> Place:
         own = current_tenant()

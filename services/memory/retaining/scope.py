@@ -1,4 +1,4 @@
-"""Whose memory is exported or erased, and who may do so."""
+"""Scope of an export or erasure of memory, and who may do either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer sees of an item: the sides of a pair are drawn, and whose they are is told after the decision."""
+"""View of an item for its reviewer: the sides of a pair are drawn, and whose they are is told after the decision."""
 
 from __future__ import annotations
 

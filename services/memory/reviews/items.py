@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a person says of an item."""
+    """Verdict of a person on an item."""
 
     GRADE = "grade"
     ACCEPT = "accept"
@@ -68,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a program said; ``grade`` is of the first text against the second, -2 to 2."""
+    """Verdict of a program; ``grade`` is of the first text against the second, -2 to 2."""
 
     verdict: str = ""
     grade: int | None = None

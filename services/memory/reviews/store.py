@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
 
 from fathom.core.call import current_principal, current_tenant
 from fathom.core.errors import Conflict, FailedPrecondition, InvalidField, NotFound, PermissionDenied
@@ -36,6 +36,10 @@ MAX_ITEMS = 100
 MAX_OPEN = 20_000
 # A long report is read in less; what somebody has left open must not stay away from others for a day.
 HELD_S = UNDO_S = 600.0
+# Of a page of decisions: half of what a message takes. An item has up to 256 KiB, and an edit of it two texts more.
+MAX_PAGE_BYTES = 16 << 20
+# Items of a page that are read at once.
+BATCH = 20
 
 
 class Reviews:
@@ -172,9 +176,8 @@ class Reviews:
 
         def work(db: Connection) -> tuple[list[Item], str]:
             found = db.execute(query.order_by(made.number.desc()).limit(size + 1)).all()
-            tenant = current_tenant()
-            page = [load_item(db, tenant, ident) for _, ident in found[:size]]
-            return page, write_token(of, found[size - 1][0]) if len(found) > size else ""
+            page, count = load_page(db, current_tenant(), [ident for _, ident in found[:size]])
+            return page, write_token(of, found[count - 1][0]) if len(found) > count else ""
 
         return await self._database.run_transaction(work)
 
@@ -226,6 +229,41 @@ def find_decision(db: Connection, tenant: str, ident: str) -> Mapping[str, Any] 
 def load_item(db: Connection, tenant: str, ident: str) -> Item:
     """Return an item with its decision."""
     return show(require_item(db, tenant, ident), find_decision(db, tenant, ident))
+
+
+def load_page(db: Connection, tenant: str, idents: Sequence[str]) -> tuple[list[Item], int]:
+    """Return decided items in this order, and how many ids they stand for.
+
+    There are as many as ``MAX_PAGE_BYTES`` has room for, one at least.
+    """
+    page: list[Item] = []
+    size = count = 0
+    for start in range(0, len(idents), BATCH):
+        batch = idents[start : start + BATCH]
+        items = load_by(db, REVIEW_ITEMS.c.id, REVIEW_ITEMS.c.tenant == tenant, batch)
+        decisions = load_by(db, REVIEW_DECISIONS.c.item, REVIEW_DECISIONS.c.tenant == tenant, batch)
+        for ident in batch:
+            # Erased, or taken back, since the ids were read.
+            if ident in items and ident in decisions:
+                size += measure_texts(items[ident]) + measure_texts(decisions[ident])
+                if page and size > MAX_PAGE_BYTES:
+                    return page, count
+                page.append(show(items[ident], decisions[ident]))
+            count += 1
+    return page, count
+
+
+def load_by(
+    db: Connection, key: Column[str], own: ColumnElement[bool], wanted: Sequence[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the rows of a tenant whose key is one of those that are wanted, by it."""
+    query = select(key.table).where(own, key.in_(wanted))
+    return {row[key.name]: dict(row) for row in db.execute(query).mappings()}
+
+
+def measure_texts(row: Mapping[str, Any]) -> int:
+    """Return the bytes of a row's texts."""
+    return sum(len(value.encode()) for value in row.values() if isinstance(value, str))
 
 
 def find_by_key(db: Connection, tenant: str, key: str) -> Mapping[str, Any] | None:

@@ -34,7 +34,7 @@ LEAST_NORM = 1e-9
 
 @dataclass(frozen=True)
 class Origin:
-    """What texts have in common whatever they are about: the mean of all, and the direction of their language.
+    """Common part of texts whatever they are about: the mean of all, and the direction of their language.
 
     A multilingual encoder puts a Chinese question nearer to any Chinese turn than to the English one that it is about.
     """

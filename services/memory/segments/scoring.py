@@ -54,7 +54,7 @@ SHARES = Shares()
 
 @dataclass(frozen=True)
 class Nearness:
-    """How near a page is to a question: its best passage with its number, the page beside the one before, what it says.
+    """Nearness of a page to a question: its best passage with its number, the page beside the one before, what it says.
 
     What it says (``said``) is the best passage of the answer; where the user told something, that counts as well.
     """
@@ -175,9 +175,9 @@ def score_dates(days: Sequence[tuple[date, date]], ended: float) -> float:
     return float(any(start <= day <= end for start, end in days))
 
 
-def combine(meaning: float | None, words: float, dates: float) -> float:
+def combine(meaning: float | None, words: float, dates: float, shares: Shares = SHARES) -> float:
     """Return the score of a page or segment, 0 to 1; without a meaning its words count alone."""
-    return min(1.0, (words if meaning is None else weigh(meaning, words)) + SHARES.dates * dates)
+    return min(1.0, (words if meaning is None else weigh(meaning, words, shares)) + shares.dates * dates)
 
 
 def add_neighbours(scores: Mapping[tuple[str, int], float], shares: Shares = SHARES) -> dict[tuple[str, int], float]:

@@ -223,7 +223,7 @@ def rank_pages(
     dates = [score_dates(query.days, page.ended) for page in pages]
     meanings = compare(pages, query)
     own = [
-        combine(None if meaning is None else meaning.mean, word, day)
+        combine(None if meaning is None else meaning.mean, word, day, shares)
         for meaning, word, day in zip(meanings, words, dates, strict=True)
     ]
     bonuses = [
@@ -231,7 +231,7 @@ def rank_pages(
         for page, day in zip(pages, dates, strict=True)
     ]
     places = [(page.conversation, page.number) for page in pages]
-    scores = add_neighbours(dict(zip(places, own, strict=True)))
+    scores = add_neighbours(dict(zip(places, own, strict=True)), shares)
     order = add_neighbours(dict(zip(places, fuse(meanings, words, bonuses, shares), strict=True)), shares)
     # Behind the neighbours: beside a turn that says much stands no better one.
     statements = score_statements(meanings, words, [measure_length(page.terms) for page in pages], shares)

@@ -22,7 +22,7 @@ MAX_SEGMENT_TERMS = 1_500
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose memory it is."""
+    """Tenant and user to whom a memory belongs."""
 
     tenant: str
     principal: str

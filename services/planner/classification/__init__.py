@@ -1,1 +1,1 @@
-"""What texts are taken for: linear heads over the sentence vectors of datafetch, made from files of examples."""
+"""Classification of texts: linear heads over the sentence vectors of datafetch, made from files of examples."""

@@ -1,4 +1,4 @@
-"""What the program of a question fills of its slots, where an episode has computed all of its steps."""
+"""Slots of a question that its program fills, where an episode has computed all of its steps."""
 
 from __future__ import annotations
 

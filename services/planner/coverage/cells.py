@@ -101,7 +101,7 @@ LABEL_CHARS = 120
 
 @dataclass(frozen=True)
 class CellFacts:
-    """What the code of one cell names; empty for code that is no Python."""
+    """Names in the code of one cell; empty for code that is no Python."""
 
     loads: frozenset[str] = frozenset()
     """Variables that it reads."""
@@ -111,7 +111,7 @@ class CellFacts:
     labels: tuple[str, ...] = ()
     """Names of calls, functions, variables and keys, and short texts."""
     measures: frozenset[str] = frozenset()
-    """What its calls compute, by their documented meaning."""
+    """Quantities that its calls compute, by their documented meaning."""
     frequencies: frozenset[str] = frozenset()
 
 

@@ -41,7 +41,7 @@ class QuestionReader:
     _waiting: set[str] = field(default_factory=set, compare=False)
     _measures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
     _alike: dict[tuple[str, ...], Mapping[str, frozenset[str]]] = field(default_factory=dict, compare=False)
-    """What was read of an answer's draft, which the answer itself mostly has as well."""
+    """Reading of an answer's draft, which the answer itself mostly has as well."""
 
     async def read(self, question: str) -> tuple[Slot, ...]:
         """Return the slots of a question in its order, none of them checked; never raises ``FathomError``.

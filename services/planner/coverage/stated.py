@@ -1,4 +1,4 @@
-"""What a model states of its reading, as an argument of ``finish``, and how it refines the question's."""
+"""Reading of a question as its model states it, as an argument of ``finish``, and how it refines the question's."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ FILTERED = "Your reply was withheld by a content filter: go on in other words, o
 
 @dataclass(frozen=True)
 class Situation:
-    """What the meaning of a completion depends on besides its text."""
+    """State on which the meaning of a completion depends, besides its text."""
 
     steps: Sequence[Step]
     """Earlier rounds."""
@@ -43,7 +43,7 @@ class Situation:
     """Messages that opened this round."""
     is_last: bool
     has_sources: bool
-    """Whether there is material that an answer could cite."""
+    """True when there is material that an answer could cite."""
 
     @property
     def was_asked_to_cite(self) -> bool:

@@ -43,7 +43,7 @@ class ListedTool:
     description: str
     schema: Any
     is_read_only: bool = False
-    """What the server declares (``readOnlyHint``)."""
+    """Declaration of the server (``readOnlyHint``)."""
 
 
 Listing = dict[str, ListedTool]

@@ -19,7 +19,7 @@ MAX_RESULTS, MAX_BYTES = 8_192, 32 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ForeignResult:
-    """What a server gave, as text; ``is_error`` says that the tool failed."""
+    """Result of a server's tool, as text; ``is_error`` says that the tool failed."""
 
     text: str
     is_error: bool

@@ -14,7 +14,7 @@ from fathom.domain.chat.messages import Usage
 
 
 class Effort(StrEnum):
-    """How much work a question is worth to the one who asks."""
+    """Work that a question is worth to the one who asks."""
 
     QUICK = "quick"
     STANDARD = "standard"
@@ -22,7 +22,7 @@ class Effort(StrEnum):
 
 
 class EffortProfile(Settings):
-    """What a run of one effort may take. In a model's profile, fields that are 0 or "" stay as they are."""
+    """Limits of a run of one effort. In a model's profile, fields that are 0 or "" stay as they are."""
 
     max_rounds: int = Field(default=0, ge=0, le=400)
     """Rounds of sampling and tool calls."""
@@ -35,7 +35,7 @@ class EffortProfile(Settings):
     completion_tokens: int = Field(default=0, ge=0)
     """Tokens of one completion of an endpoint's model, its thought included; 0 leaves it to policy's settings."""
     reasoning_effort: str = Field(default="", pattern=r"^[a-z]{0,16}$")
-    """How much a thinking model thinks, in the words of its endpoint; "" leaves it to the model."""
+    """Amount of thought of a thinking model, in the words of its endpoint; "" leaves it to the model."""
 
     def overlaid(self, other: EffortProfile) -> EffortProfile:
         """Return the profile with the fields that ``other`` sets."""
@@ -43,7 +43,7 @@ class EffortProfile(Settings):
 
 
 class ModelProfile(Settings):
-    """What is particular to one model: how it works, and what it costs."""
+    """Particulars of one model: how it works, and what it costs."""
 
     is_thinking: bool = False
     """True for a model that thinks by itself, which is then not offered the tool ``think``."""

@@ -147,7 +147,7 @@ class Task:
     corpora: tuple[str, ...] = ()
     """Corpora that are searched; empty searches the planner's."""
     data_summary: str = ""
-    """What data there are, for the system prompt; "" for a task without the tools of the data."""
+    """Summary of the data there are, for the system prompt; "" for a task without the tools of the data."""
     tools: tuple[str, ...] = ()
     """Allowed tools; empty allows all."""
     chart: str = ""
@@ -159,7 +159,7 @@ class Task:
     recording: RecordingChoice | None = None
     """Recording of its calls; None makes them."""
     instructions: str = ""
-    """What the calling application asks of the answer; "" for nothing."""
+    """Wishes of the calling application for the answer; "" for nothing."""
     asked: str = ""
     """The user's own words, of which ``question`` is the whole form; "" where they are the same."""
     guess: str = ""
@@ -235,7 +235,7 @@ class Answer:
     findings: tuple[Finding, ...] = ()
     material: tuple[Material, ...] = ()
     reading: Reading | None = None
-    """How the question was read, and what of it the answer leaves open; None when nobody compared them."""
+    """Reading of the question, with what the answer leaves open of it; None when nobody compared them."""
     clarification: Clarification | None = None
     """Set when the answer asks back."""
 
@@ -253,7 +253,7 @@ class Outcome:
     culprit: str = ""
     error_code: str = ""
     shortfall: Shortfall | None = None
-    """Why the model did not finish, when it did not."""
+    """Reason why the model did not finish, when it did not."""
     is_house_failure: bool = False
     """True when a service was away, full or too late, so that another attempt may end otherwise."""
 

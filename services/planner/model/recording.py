@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """What an episode does with its calls; see ``RecordingMode`` of the API."""
+    """Treatment of an episode's calls; see ``RecordingMode`` of the API."""
 
     RECORD = "record"
     STRICT = "strict"

@@ -1,4 +1,4 @@
-"""What a question asks for, and what of it an answer covers. Plain data."""
+"""Slots of a question, and which of them an answer covers. Plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SlotKind(StrEnum):
-    """What a slot is, as in ``MentionKind`` of the API."""
+    """Kind of a slot, as in ``MentionKind`` of the API."""
 
     ENTITY = "entity"
     INDICATOR = "indicator"
@@ -24,14 +24,14 @@ class SlotKind(StrEnum):
 
 
 class SlotSource(StrEnum):
-    """Who stated a slot: the words of the question, which bind, or the model."""
+    """Source of a slot: the words of the question, which bind, or the model."""
 
     QUESTION = "question"
     MODEL = "model"
 
 
 class SlotState(StrEnum):
-    """Whether the material of an answer fills a slot."""
+    """State of a slot: filled by the material of an answer, open or unsure."""
 
     FILLED = "filled"
     OPEN = "open"
@@ -57,7 +57,7 @@ class Slot:
     detail: str = ""
     material: tuple[int, ...] = ()
     confidence: float = 1.0
-    """How sure the reader is, from 0 to 1."""
+    """Confidence of the reader, from 0 to 1."""
 
     @property
     def is_measure(self) -> bool:
@@ -115,7 +115,7 @@ class Reading:
     slots: tuple[Slot, ...] = ()
     line: str = ""
     open_texts: tuple[str, ...] = ()
-    """What stays open, each with its reason, in the question's language."""
+    """Slots that stay open, each with its reason, in the question's language."""
 
     @property
     def open(self) -> tuple[Slot, ...]:

@@ -6,18 +6,18 @@ import json
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.errors import InvalidField
-from fathom.services.planner.config import Config
-from fathom.services.planner.prompts.catalogue import Catalogue, Prompt
+from fathom.services.planner.prompts.catalogue import Prompt
+from fathom.services.planner.prompts.selection import Prompts
 
 
-def list_prompts(catalogue: Catalogue, config: Config, stage: str = "") -> pb.ListPromptsResponse:
+def list_prompts(prompts: Prompts, stage: str = "") -> pb.ListPromptsResponse:
     """Return the prompts of a stage, "" for all, in order; raise ``InvalidField("stage")`` for an unknown one."""
-    found = [prompt for prompt in catalogue if stage in ("", prompt.header.stage)]
+    found = [prompt for prompt in prompts.catalogue if stage in ("", prompt.header.stage)]
     if not found:
         raise InvalidField("stage", "has no prompts")
     found.sort(key=lambda prompt: (*variant_of(prompt), prompt.header.language, prompt.header.version))
     return pb.ListPromptsResponse(
-        prompts=[prompt_to_proto(prompt, in_use=is_in_use(prompt, catalogue, config)) for prompt in found]
+        prompts=[prompt_to_proto(prompt, in_use=is_in_use(prompt, prompts)) for prompt in found]
     )
 
 
@@ -26,13 +26,10 @@ def variant_of(prompt: Prompt) -> tuple[str, str]:
     return prompt.header.stage, prompt.header.name
 
 
-def is_in_use(prompt: Prompt, catalogue: Catalogue, config: Config) -> bool:
+def is_in_use(prompt: Prompt, prompts: Prompts) -> bool:
     """Return whether runs take this version that name none, in its language and variant."""
     stage, name = variant_of(prompt)
-    # The version that the settings name is one of the usual variant; of the others it is the newest.
-    is_usual = name == (config.answer_form if stage == "answer" else "")
-    version = config.prompt_versions.get(stage, 0) if is_usual else 0
-    return catalogue.find(stage, prompt.header.language, name, version).id == prompt.id
+    return prompts.find_usual(stage, prompt.header.language, name).id == prompt.id
 
 
 def prompt_to_proto(prompt: Prompt, *, in_use: bool) -> pb.PromptFile:

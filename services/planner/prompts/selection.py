@@ -48,8 +48,7 @@ class Prompts:
         for stage, version in config.prompt_versions.items():
             if stage not in STAGES:
                 raise InvalidField(f"prompt_versions.{stage}", f"is not one of {', '.join(STAGES)}")
-            name = config.answer_form if stage == "answer" else ""
-            find_prompt(catalogue, stage, "en", name, version, f"prompt_versions.{stage}")
+            find_prompt(catalogue, stage, "en", made.name_usual(stage), version, f"prompt_versions.{stage}")
         return made
 
     def choose(
@@ -69,28 +68,36 @@ class Prompts:
             if stage not in stages:
                 raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(stages)}")
         is_small = is_small_window(window_tokens)
-        usual = {"answer": SHORT, "research": SHORT} if is_small else {"answer": self.form}
+        short = {"answer": SHORT, "research": SHORT} if is_small else {}
         return {
-            stage: self._choose_one(stage, language, usual.get(stage, ""), wanted.get(stage, "")).id
+            stage: self._choose_one(stage, language, short.get(stage, self.name_usual(stage)), wanted.get(stage, "")).id
             for stage in stages
             if stage != "restate" or (self.restate and not is_small)
         }
 
     def _choose_one(self, stage: str, language: str, name: str, wanted: str) -> Prompt:
-        known = self.catalogue.names(stage)
-        # The version that the settings name is one of the usual variant.
-        version = 0 if name == SHORT else self.versions.get(stage, 0)
         # The unnamed variant is "", which is also what an unset wish is.
-        if wanted in known and wanted:
-            name, version = wanted, version if wanted == name else 0
+        if wanted and wanted in self.catalogue.names(stage):
+            name = wanted
         elif wanted.startswith("v") and wanted[1:].isdigit():
             # A version is one of the usual variant, also where the window would have got another.
-            name, version = self.form if stage == "answer" else "", int(wanted[1:])
+            usual = self.name_usual(stage)
+            return find_prompt(self.catalogue, stage, language, usual, int(wanted[1:]), f"prompts.{stage}")
         elif wanted:
             prompt = get_prompt(self.catalogue, wanted, f"prompts.{stage}")
             if prompt.header.stage != stage:
                 raise InvalidField(f"prompts.{stage}", f"{wanted!r} is a prompt of {prompt.header.stage}")
             return prompt
+        return self.find_usual(stage, language, name)
+
+    def name_usual(self, stage: str) -> str:
+        """Return the variant of a stage for runs that name none, in a window that is not small."""
+        return self.form if stage == "answer" else ""
+
+    def find_usual(self, stage: str, language: str, name: str) -> Prompt:
+        """Return the version of a variant for runs that name none; raise ``InvalidField("prompts.<stage>")``."""
+        # The version that the settings name is one of the usual variant; of the others it is the newest.
+        version = self.versions.get(stage, 0) if name == self.name_usual(stage) else 0
         return find_prompt(self.catalogue, stage, language, name, version, f"prompts.{stage}")
 
     def system(self, task: Task) -> str:

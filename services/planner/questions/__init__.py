@@ -1,1 +1,1 @@
-"""What a question asks for, before any tool is called: scene, mode, need of evidence, chart, and the whole question."""
+"""Reading of a question before any tool is called: scene, mode, need of evidence, chart, and the whole question."""

@@ -1,4 +1,4 @@
-"""What the clauses of a question ask to be computed, by the classifier over its typed reading."""
+"""Measures that the clauses of a question ask for, by the classifier over its typed reading."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_CLAUSES = 16
 
 
 class AskedMeasure(NamedTuple):
-    """What one clause asks for: ``measure`` is a quantity, "" where the classifier is unsure.
+    """Quantity that one clause asks for: ``measure`` is a quantity, "" where the classifier is unsure.
 
     ``premise`` is "rise" or "fall" where the clause surely takes one for granted.
     """

@@ -34,7 +34,7 @@ RUN = "{run}"
 
 @dataclass(frozen=True)
 class Versions:
-    """What a recording was made with: the distribution and the contract."""
+    """Versions with which a recording was made: the distribution and the contract."""
 
     fathom: str
     proto_hash: str

@@ -21,7 +21,7 @@ PERCENT, YEAR_DAYS = "%", 365.25
 
 
 class Statistic(StrEnum):
-    """Which value of a quantity in its period a view gives."""
+    """Statistic of a quantity in its period that a view gives."""
 
     READING = "reading"
     """The value on a day, or of the period as a whole."""

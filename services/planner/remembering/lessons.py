@@ -13,7 +13,7 @@ from fathom.transport.bus.streams import LESSON_SUBJECT
 
 @dataclass(frozen=True)
 class Stated:
-    """What an answer states: its views, and the sentences in which a language model may still find more."""
+    """Statements of an answer: its views, and the sentences in which a language model may still find more."""
 
     views: tuple[View, ...] = ()
     statements: tuple[Statement, ...] = ()

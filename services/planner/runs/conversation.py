@@ -46,7 +46,7 @@ class EarlierTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a run is given of its conversation."""
+    """Part of a conversation that a run is given."""
 
     history: tuple[Message, ...] = ()
     given: tuple[Material, ...] = ()

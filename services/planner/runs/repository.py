@@ -49,7 +49,7 @@ class Header:
     """Form of the answer that the question asks for (``Form``); "" where the request names it or the protocol has none.
     """
     principal: str = ""
-    """Who asked for the run; "" where callers are not identified."""
+    """Caller who asked for the run; "" where callers are not identified."""
     asked: Mapping[str, Any] | None = None
     """The question as datafetch has read it, in the form of JSON (``restore_text``); None when nobody has read it."""
 

@@ -44,7 +44,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Ticket:
-    """Where a run began to wait: the runs before it, and the deliveries of the queue until then."""
+    """Place at which a run began to wait: the runs before it, and the deliveries of the queue until then."""
 
     lane: str
     before: int

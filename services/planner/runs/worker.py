@@ -112,7 +112,7 @@ class Worker:
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
     remembering: Remembering | None = None
-    """What runs get from their user's memory; without one they get nothing."""
+    """Source of what runs get from their user's memory; without one they get nothing."""
     recaller: Recaller | None = None
     """Reminds runs of older turns; without one they know their window alone."""
     pace: Pace = field(default_factory=Pace)

@@ -11,7 +11,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
-from fathom.clients.tables import embed_table
+from fathom.clients.tables import embed_table, make_frame_request
 from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotFound, Overloaded, SessionLost
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.tools.tables.lineage import find_inputs
@@ -142,20 +142,8 @@ class Session:
         newest = list(self.sheets)[-EAGER_SHEETS:]
         for variable, sheet in self.sheets.items():
             if variable not in self._held:
-                request = pb.PutFrameRequest(
-                    request_id=f"{self._id}-{variable}",
-                    session_id=self._id,
-                    run_id=self.run_id,
-                    name=variable,
-                    ref=sheet.data,
-                    description=sheet.title,
-                    lazy=variable not in newest,
-                    columns=[
-                        pb.ColumnFacts(name=column.name, unit=column.unit, indicator=column.indicator)
-                        for column in sheet.columns
-                        if column.unit or column.indicator
-                    ],
-                )
+                is_lazy = variable not in newest
+                request = make_frame_request(self._id, variable, sheet, is_lazy=is_lazy, run_id=self.run_id)
                 await self.clients.sandbox.put_frame(await embed_table(request, self.store), timeout_s=self.timeout_s)
                 self._held.add(variable)
 

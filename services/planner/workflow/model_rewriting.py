@@ -1,4 +1,4 @@
-"""What a language model makes of a follow-up: its reply to the stage ``rewrite``, read and checked."""
+"""Follow-ups as a language model rewrites them: its reply to the stage ``rewrite``, read and checked."""
 
 from __future__ import annotations
 

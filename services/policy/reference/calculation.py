@@ -32,7 +32,7 @@ class Calculation:
     program: ResolvedProgram
     reading: Reading
     is_certain: bool
-    """Whether nothing need be said of how the question was read."""
+    """True when nothing need be said of how the question was read."""
 
     @property
     def is_zh(self) -> bool:

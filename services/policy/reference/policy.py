@@ -38,7 +38,7 @@ class Walk:
     conversation: Conversation
     tools: frozenset[str]
     written: Written | None = None
-    """What a model has made of the question, in place of the data tool's own program."""
+    """Reading of the question by a model, in place of the data tool's own program."""
 
     def next(self) -> Call:
         """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""

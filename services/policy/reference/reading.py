@@ -1,4 +1,4 @@
-"""What the data tool says: what the words of a question mean, how sure its program is, and the tables."""
+"""Output of the data tool: what the words of a question mean, how sure its program is, and the tables."""
 
 from __future__ import annotations
 

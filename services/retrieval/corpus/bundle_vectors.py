@@ -94,7 +94,7 @@ class StoredEncoder:
 
 
 class Bundle:
-    """How the bundled documents are indexed: by words, and by vectors as well once this machine has these."""
+    """Index of the bundled documents: by words, and by vectors as well once this machine has these."""
 
     def __init__(self, config: Config, open_encoder: Open) -> None:
         self._config, self._open_encoder = config, open_encoder

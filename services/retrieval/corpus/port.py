@@ -32,7 +32,7 @@ class DocumentTable(Protocol):
     """The documents of a snapshot and look-ups in them; thread-safe."""
 
     is_remote: bool
-    """Whether a look-up waits for another machine, so that the event loop must not do it."""
+    """True where a look-up waits for another machine, so that the event loop must not do it."""
 
     def __len__(self) -> int: ...
 

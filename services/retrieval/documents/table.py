@@ -6,7 +6,6 @@ A million documents cost about 60 bytes of memory each, however long their texts
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
+from fathom.domain.mapped_files import map_file
 from fathom.services.retrieval.documents.model import DELETED, Document, Filter, hash64, hash_content, parse_document
 from fathom.services.retrieval.documents.versions import CURRENT, EPOCH, UNDATED, to_microseconds
 
@@ -59,14 +59,6 @@ class Segments:
 
     def __iter__(self) -> Iterator[Document]:
         return (self[position] for position in range(len(self)))
-
-
-def map_file(path: Path) -> mmap.mmap | bytes:
-    """Map the file as read-only memory; an empty file, which cannot be mapped, becomes ``b""``."""
-    if path.stat().st_size == 0:
-        return b""
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def find_offsets(path: Path) -> NDArray[np.int64]:

@@ -36,7 +36,7 @@ class Postings:
     keys: NDArray[np.uint64]
     """Keys of the terms [terms], ascending."""
     starts: NDArray[np.int64]
-    """Where the documents of each term begin [terms + 1]."""
+    """Beginning of the documents of each term [terms + 1]."""
     character_keys: NDArray[np.uint64]
     """Keys of the terms that are made of one or two Chinese characters [bigrams], ascending."""
     characters: NDArray[np.int32]
@@ -46,7 +46,7 @@ class Postings:
     documents: NDArray[np.int32]
     """Positions of documents within the segment [postings], ascending for each term."""
     counts: NDArray[Any]
-    """How often each of them holds the term [postings], in the smallest unsigned type that can say so."""
+    """Frequency of the term in each of them [postings], in the smallest unsigned type that can say so."""
 
     def find(self, key: int) -> tuple[int, int]:
         """Return where the documents of a term begin and end; equal when it is unknown."""

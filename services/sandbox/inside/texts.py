@@ -1,4 +1,4 @@
-"""What a model reads of a display: the text of a bundle of forms."""
+"""Text of a display for a model: the text of a bundle of forms."""
 
 from __future__ import annotations
 

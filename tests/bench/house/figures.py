@@ -17,6 +17,7 @@ LONGEST, MOST_COMPLEX, MOST_FILES = 60, 15, 15
 COMMENTS = "lines of comment alone per 100"
 EVERYWHERE: Mapping[str, Search] = {"requirement ids": names.find_requirement_ids}
 IN_PRODUCT: Mapping[str, Search] = {
+    "docstrings that are noun clauses": names.find_noun_clauses,
     "broad excepts without a comment": names.find_unexplained_excepts,
     "long patterns without a comment": names.find_unexplained_patterns,
     "retry loops": copies.find_retries,

@@ -23,6 +23,8 @@ REQUIREMENT = re.compile(
     r"|\b(?:requirement|req)s? [A-Z]*\d|def test_[a-z]{1,3}\d{2}_"
 )
 LONG_PATTERN = 60
+# A text that begins with one of them is no sentence, and says what its subject is only at its end.
+INTERROGATIVES = frozenset(["What", "Who", "Whose", "Which", "Where", "When", "Why", "How", "Whether"])
 
 
 def is_participle(name: str) -> bool:
@@ -43,6 +45,15 @@ def find_requirement_ids(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if REQUIREMENT.search(line):
             yield f"{source.path}:{number} {line.strip()[:100]}"
+
+
+def find_noun_clauses(source: Source) -> Iterator[str]:
+    """Yield docstrings, those of attributes too, that begin as a question would: "Whether…", "What…"."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            words = node.value.value.split(maxsplit=1)
+            if words and words[0].rstrip(",;:") in INTERROGATIVES:
+                yield f"{source.path}:{node.lineno} {node.value.value[:100]}"
 
 
 def find_unexplained_excepts(source: Source) -> Iterator[str]:

@@ -42,6 +42,24 @@ async def session(engine: Engine) -> AsyncIterator[Session]:
     await engine.close_session(session.id)
 
 
+async def test_a_session_that_cannot_be_looked_at_keeps_no_other_from_it(
+    engine: Engine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await engine.create()
+    looks: list[str] = []
+
+    async def fail() -> None:
+        raise OSError("its processes cannot be read")
+
+    async def look() -> None:
+        looks.append(other.id)
+
+    monkeypatch.setattr(session, "check_idle", fail)
+    monkeypatch.setattr(other, "check_idle", look)
+    await eventually(lambda: len(looks) > 2)
+    await engine.close_session(other.id)
+
+
 async def look_until_lost(session: Session) -> str:
     """Look at an idle session as the engine does, until it is lost; return why."""
 

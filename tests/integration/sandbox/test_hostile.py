@@ -118,6 +118,28 @@ async def test_a_worker_that_dies_between_cells_is_a_lost_session(session: Sessi
         await run(session, "1")
 
 
+async def test_a_page_fault_behind_the_end_of_a_mapped_file_costs_its_session_alone(
+    engine: Engine, session: Session
+) -> None:
+    other = await engine.create()
+    # Mapped, then made shorter: the page is still in the map and no longer in the file, and reading it is SIGBUS.
+    code = """
+import mmap, os
+descriptor = os.open("scratch.bin", os.O_RDWR | os.O_CREAT)
+os.ftruncate(descriptor, 2 * mmap.PAGESIZE)
+pages = mmap.mmap(descriptor, 2 * mmap.PAGESIZE)
+os.ftruncate(descriptor, mmap.PAGESIZE)
+pages[mmap.PAGESIZE]
+"""
+    _, outcome = await run(session, code)
+    assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
+    assert "SIGBUS" in outcome.cause or "Bus error" in outcome.cause, outcome.cause
+    with pytest.raises(errors.SessionLost):
+        await run(session, "1")
+    assert (await run(other, "1 + 1"))[1].result == "2"
+    await engine.close_session(other.id)
+
+
 async def test_a_worker_that_hangs_up_is_ended(session: Session) -> None:
     pid = session.worker.pid
     # The socket to the supervisor closed by hand, with the process alive.

@@ -105,6 +105,19 @@ def test_bare_participles_are_told_from_verbs(name: str, is_one: bool) -> None:
     assert names.is_participle(name) is is_one
 
 
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ('"""What is kept."""', True),
+        ('class A:\n    has_all: bool\n    """Whether all were read."""', True),
+        ('def f() -> bool:\n    """Return whether all were read."""', False),
+        ('"""Whole files."""\nx = "What is kept."', False),
+    ],
+)
+def test_docstrings_that_begin_as_questions_are_found_wherever_they_stand(text: str, is_one: bool) -> None:
+    assert bool(list(names.find_noun_clauses(make_source(text)))) is is_one
+
+
 def test_directives_to_tools_are_no_comments() -> None:
     source = make_source("x = 1  # noqa: E501\ny = 2  # seconds\n# why\n")
     assert source.comments == {2: False, 3: True}

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as planner
-from fathom.core.errors import FailedPrecondition
-from fathom.services.gateway.links.store import Link, LinkStore, hash_token
+from fathom.core.errors import FailedPrecondition, NotFound
+from fathom.services.gateway.links.store import LINKS, Link, LinkStore, hash_token
 from fathom.services.gateway.users import make_key
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.tenant import TenantStore
@@ -234,6 +234,21 @@ async def test_the_links_of_a_tenant_are_bounded_and_those_that_have_ended_make_
     clock.now += 31
     await add(3, 60)
     assert len(await store.keys("links/")) == len(await store.keys("public_links/")) == 3
+
+
+async def test_a_link_of_another_version_hides_no_other_and_can_be_withdrawn() -> None:
+    store, clock = MemoryStore(), Clock()
+    links = LinkStore(TenantStore(store), store, clock=clock)
+    for number in range(2):
+        await links.add(Link(hash_token(str(number)), "run_1", "", 0, "anyone", "en", "", "", 0, clock.now + 60))
+    known, foreign = hash_token("0"), hash_token("1")
+    await store.put(LINKS + foreign, b'{"id": "x", "colour": "red"}')
+    assert [link.id for link in (await links.list_links(10, ""))[0]] == [known]
+    assert len(await store.keys(LINKS)) == 2, "it is another version's to read"
+    await links.withdraw(foreign)
+    with pytest.raises(NotFound):
+        await links.find_owner(foreign)
+    assert await store.keys(LINKS) == [LINKS + known]
 
 
 async def test_links_are_listed_page_by_page() -> None:

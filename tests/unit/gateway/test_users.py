@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fathom.hosting.host import Runtime, hosting_http
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.users import Users, hash_key, make_key
 from tests.e2e.replay import ReplayHouse
+from tests.support.waiting import eventually
 
 Opened = Callable[..., AbstractAsyncContextManager[tuple[httpx.AsyncClient, ReplayHouse]]]
 AUDIENCE = "fathom-test"
@@ -109,9 +111,11 @@ class Provider:
     url: str = ""
     asked: int = 0
     name: str = "key-1"
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def publish(self, request: web.Request) -> web.Response:
         self.asked += 1
+        await self.gate.wait()
         public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self.key.public_key()))
         return web.json_response({"keys": [{**public, "kid": self.name, "alg": "ES256", "use": "sig"}]})
 
@@ -130,6 +134,7 @@ class Provider:
 @pytest_asyncio.fixture
 async def provider() -> AsyncIterator[Provider]:
     made = Provider(generate_private_key(SECP256R1()))
+    made.gate.set()
     app = web.Application()
     app.router.add_get("/keys", made.publish)
     runner = web.AppRunner(app)
@@ -188,6 +193,23 @@ async def test_nobody_comes_in_without_the_providers_keys(open_with: Opened, pro
     async with open_with(**{**provider.settings(), "oidc_jwks_url": f"{provider.url}/gone"}) as (client, _):
         refused = await ask(client, provider.sign())
         assert (refused.status_code, refused.json()["culprit"]) == (502, "identity provider")
+
+
+async def test_callers_wait_for_keys_that_another_has_asked_for(open_with: Opened, provider: Provider) -> None:
+    provider.gate.clear()
+    async with open_with(**provider.settings()) as (client, _):
+        asking = [asyncio.create_task(ask(client, provider.sign())) for _ in range(3)]
+        await eventually(lambda: provider.asked)
+        provider.gate.set()
+        assert [answer.status_code for answer in await asyncio.gather(*asking)] == [200] * 3
+    assert provider.asked == 1
+
+
+async def test_while_there_are_no_keys_no_token_is_called_wrong(open_with: Opened, provider: Provider) -> None:
+    async with open_with(**{**provider.settings(), "oidc_jwks_url": f"{provider.url}/gone"}) as (client, _):
+        refused = [await ask(client, provider.sign()) for _ in range(2)]
+    # The second one comes before the provider is asked again.
+    assert [one.status_code for one in refused] == [502, 503]
 
 
 def test_a_provider_needs_all_its_settings() -> None:

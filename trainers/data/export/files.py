@@ -53,7 +53,7 @@ class Wanted:
     reviewed: Mapping[str, str] = field(default_factory=dict)
     """The better answer of each run that a reviewer has accepted or written; "" where that was refused."""
     unreviewed: bool = False
-    """Whether pairs of users' own judgements are written without a reviewer's word."""
+    """True to write pairs of users' own judgements without a reviewer's word."""
     grader: str = "f1"
     """Grader of RL prompts, which compares with the answer that a user approved."""
     scrubber: Scrubber = field(default_factory=Scrubber)

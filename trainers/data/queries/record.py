@@ -28,7 +28,7 @@ class Query(BaseModel):
     text: str = Field(min_length=1, max_length=MAX_CHARS)
     language: Literal["en", "zh"]
     source: str = Field(min_length=1)
-    """Where it was first: a file and line, or a run."""
+    """First place of the question: a file and line, or a run."""
     parent: str = ""
     """Id of the query that it was made from."""
     made_by: str = ""
@@ -36,11 +36,11 @@ class Query(BaseModel):
     intent: str = ""
     difficulty: Difficulty | None = None
     rationale: str = ""
-    """Why it has this difficulty."""
+    """Reason for its difficulty."""
     clean: str = ""
     """The text before noise; "" where there is none."""
     noise: tuple[str, ...] = ()
-    """What was done to the text, in order."""
+    """Changes of the text, in order."""
 
 
 def make_query(text: str, source: str, **more: str) -> Query:

@@ -18,7 +18,7 @@ OLDEST_EVERY = 10
 
 @dataclass(frozen=True)
 class Claimant:
-    """Whose request it is. Requests without a tenant or a run share one turn."""
+    """Claimant of a request. Requests without a tenant or a run share one turn."""
 
     lane: Lane = Lane.INTERACTIVE
     tenant: str = ""

@@ -26,6 +26,7 @@ from fathom.core.errors import CorruptData, MissingExtra
 from fathom.domain.encoders.base import Kind, check_vectors
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm
 from fathom.domain.encoders.transformer import STYLES
+from fathom.domain.mapped_files import map_file
 
 MAGIC, VERSION_BYTES = b"E5S1", 8
 # 32 weights: a scale and 16 bytes with two 4-bit codes each; code 8 stands for 0.
@@ -210,12 +211,6 @@ def load_model(path: Path, threads: int) -> Model:
     if isinstance(data, mmap.mmap):
         data.madvise(mmap.MADV_DONTNEED)
     return Model(vocabulary, network)
-
-
-def map_file(path: Path) -> bytes | mmap.mmap:
-    """Map a file, so that all processes share what is read of it; an empty one has no bytes to map."""
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
 
 
 def read_block(tensors: Tensors, layer: str, hidden: int, inner: int, epsilon: float) -> Block:

@@ -1,4 +1,4 @@
-"""What identifies a training in its report: its name, state and settings, and where its files are in the store.
+"""Identity of a training in its report: its name, state and settings, and where its files are in the store.
 
 Keys: ``trainings/<name>.json`` has the description, by which trainings are listed, ``training/<name>/metrics/`` the
 metrics in pieces of ``LINES`` lines, and ``training/<name>/samples/`` one object per sampled step.

@@ -1,4 +1,4 @@
-"""Whose things each RPC reads and changes: one declaration per RPC, and one rule that every call passes.
+"""Owners of the things that each RPC reads and changes: one declaration per RPC, and one rule that every call passes.
 
 What a tenant has is kept under names bound to it (``fathom.core.call.bind``, ``fathom.transport.store.tenant``), so
 that the id of another tenant's thing finds nothing: NOT_FOUND, as for an unknown id. What all tenants share is changed
@@ -27,7 +27,7 @@ MAX_RESOURCE_CHARS = 200
 
 
 class Scope(StrEnum):
-    """Whose things an RPC is about."""
+    """Owner of the things that an RPC is about."""
 
     SHARED = "shared"
     """Reads what all tenants share: models, corpora, catalogues, tools."""

@@ -1,4 +1,4 @@
-"""Where a call enters a service: its context is read, and its caller identified, alike on every transport."""
+"""Entry of a call into a service: its context is read, and its caller identified, alike on every transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds every call, the same on gRPC, NATS and in process and for all four method kinds.
+"""Interceptors around every call, the same on gRPC, NATS and in process and for all four method kinds.
 
 An interceptor acts before and after a call, not around its messages: it is written once, and costs a call of one
 response no generator. Order, outermost first: trace, metrics, errors, gate (``access``). Within them come idempotency

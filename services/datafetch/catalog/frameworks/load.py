@@ -87,9 +87,7 @@ class Frameworks:
 
     def list_nodes(self, topic: str, level: int = LEVELS) -> list[Placed]:
         """Return the nodes down to ``level`` (1 to 3), each before its children; raises as ``list_indicators`` does."""
-        if not 1 <= level <= LEVELS:
-            raise InvalidField("level", f"must be 1 to {LEVELS}; deeper nodes are for readers of the file")
-        return list(walk(self[topic].nodes, level))
+        return list(walk(self[topic].nodes, check_level(level)))
 
     def list_indicators(self, topic: str, level: int = LEVELS) -> list[Placed]:
         """Return the nodes at ``level``, and those above it without children.
@@ -97,6 +95,13 @@ class Frameworks:
         Raises ``NotFound`` for an unknown topic and ``InvalidField`` for a level other than 1 to 3.
         """
         return [place for place in self.list_nodes(topic, level) if place.level == level or not place.node.nodes]
+
+
+def check_level(level: int) -> int:
+    """Return the level; raise ``InvalidField`` for one that no list goes down to."""
+    if not 1 <= level <= LEVELS:
+        raise InvalidField("level", f"must be 1 to {LEVELS}; deeper nodes are for readers of the file")
+    return level
 
 
 def load_frameworks(folder: Path = BUNDLED, *extra: Path) -> Frameworks:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.frameworks.draft import check_draft
-from fathom.services.datafetch.catalog.frameworks.load import MAX_FILE_BYTES, Frameworks, Problem
+from fathom.services.datafetch.catalog.frameworks.load import MAX_FILE_BYTES, Frameworks, Problem, check_level
 from fathom.services.datafetch.catalog.frameworks.model import LEVELS, Framework, Placed, walk
 
 # The same limit as for Query, so that a question is accepted or refused by both.
@@ -29,9 +29,7 @@ def list_frameworks(library: Frameworks, request: pb.ListFrameworksRequest) -> p
         found = library.classify(request.question)
         scores = {topic: score for topic, score in found if topic in wanted}
     topics = list(scores)[: request.limit or None]
-    level = request.level or LEVELS
-    if not 1 <= level <= LEVELS:
-        raise InvalidField("level", f"must be 1 to {LEVELS}")
+    level = check_level(request.level or LEVELS)
     frameworks = [framework_to_proto(library[topic], scores[topic], level) for topic in topics]
     return pb.ListFrameworksResponse(frameworks=frameworks)
 

@@ -63,7 +63,9 @@ class SourceRows:
         for sentinel in table.sentinels if not spec.text else ():
             value = f"nullif({value}, {float(sentinel)!r})"
         number, text = (
-            (f"try_cast({value} as double)", "null::varchar")
+            # NaN is how files and data frames write a missing value. Databases that compare it at all take it for the
+            # greatest number: it would lead every ranking.
+            (f"nullif(try_cast({value} as double), 'NaN'::double)", "null::varchar")
             if not spec.text
             else ("null::double", f"{value}::varchar")
         )

@@ -3,17 +3,16 @@ import { QueryClientProvider, useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { createRoot } from "react-dom/client";
 
-import { asProblem, call, path } from "./base/api";
+import { asProblem } from "./base/api";
 import { Preferences } from "./base/preferences";
-import { makeQueryClient } from "./base/queries";
+import { makeQueryClient, readFrameworkTrees } from "./base/queries";
 import { useStore } from "./base/store";
 import { word } from "./base/words";
-import type { Frameworks } from "./contract/types";
 import { Tree, nameOf } from "./library/tree";
 
 function Library({ preferences }: { preferences: Preferences }) {
   useStore(preferences);
-  const { data, error } = useQuery({ queryKey: ["frameworks"], queryFn: () => call<Frameworks>(path("frameworks")) });
+  const { data, error } = useQuery({ queryKey: ["frameworks"], queryFn: readFrameworkTrees });
   const other = preferences.language === "zh" ? "en" : "zh";
   useEffect(() => { document.title = `Fathom · ${word("frameworks")}`; });
   return (

@@ -33,7 +33,7 @@ class ClauseLabels:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     is_complete: bool = True
     told: Mapping[str, float] = field(default_factory=dict)
-    """How similar the words of a cause are to the most similar sentence of the documents that its sentence cites."""
+    """Similarity of the words of a cause to the most similar sentence of the documents that its sentence cites."""
 
     def find(self, clause: str) -> Verdict:
         """Return the verdict on a clause; an unsure one where there is none."""

@@ -62,7 +62,7 @@ class Series:
     is_adverse: bool = False
     """True where a rise is bad, as of unemployment."""
     per: str = ""
-    """What a value is counted per, as ``denominators`` names it."""
+    """Denominator of a value, as ``denominators`` names it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Source:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names by entity id."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What the columns measure, by their names, as the title says it."""
+    """Quantity that the columns measure, by their names, as the title says it."""
     rows: int = 0
     partial: bool = False
     """True when only the digest of a sheet could be read."""

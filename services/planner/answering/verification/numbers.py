@@ -126,7 +126,7 @@ class Number:
     is_difference: bool = False
     """True in percentage points or basis points, which no level but a difference of levels is stated in."""
     per: str = ""
-    """What the number is counted per, as ``denominators`` names it: "ounces" for dollars an ounce."""
+    """Denominator of the number, as ``denominators`` names it: "ounces" for dollars an ounce."""
 
     def candidates(self) -> tuple[tuple[float, float], ...]:
         """Return (value, tolerance) in each unit in which a source may hold the number."""

@@ -1,4 +1,4 @@
-"""What the index keeps of each run: enough to list it."""
+"""Entry of the index for each run: enough to list it."""
 
 from __future__ import annotations
 

@@ -51,11 +51,11 @@ class StepFold:
     worked_s: float = 0.0
     """Seconds that planners have worked on the current leg, each by its own clock."""
     takeovers: int = 0
-    """How often the current leg was taken up."""
+    """Number of times that the current leg was taken up."""
     losses: int = 0
-    """How often in a row it was taken up, and then lost before anything further was done."""
+    """Number of times in a row that it was taken up, and then lost before anything further was done."""
     parks: int = 0
-    """How often the current leg has waited for a service since."""
+    """Number of times that the current leg has waited for a service since."""
     waited_s: float = 0.0
     """Seconds of these waits."""
     _told_at: float | None = None
@@ -188,7 +188,7 @@ class History:
     steps: list[trajectory.Step]
     open_step: Step | None
     is_new: bool
-    """Whether no planner has worked on the run before."""
+    """True when no planner has worked on the run before."""
 
 
 async def load_history(

@@ -46,7 +46,7 @@ class ShownTable:
     is_result: bool
     """True for the value of the cell's last expression, whose text the cell's result has."""
     convention: str = ""
-    """How the finance library computed it, in one sentence."""
+    """Convention by which the finance library computed it, in one sentence."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an endpoint refuses of a request, learned from its own words, for models that are in no table."""
+"""Fields of requests that an endpoint refuses, learned from its own words, for models that are in no table."""
 
 from __future__ import annotations
 

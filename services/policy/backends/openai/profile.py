@@ -13,7 +13,7 @@ from fathom.services.policy.config import OpenAIModel
 
 @dataclass(frozen=True)
 class RequestProfile:
-    """How requests to one model are written."""
+    """Form of the requests to one model."""
 
     family: Family
     model: str

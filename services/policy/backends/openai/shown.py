@@ -1,4 +1,4 @@
-"""What callers have been shown of a reply, so that a reply that is asked for again goes on where it broke off."""
+"""Part of a reply that callers have been shown, so that a reply that is asked for again goes on where it broke off."""
 
 from __future__ import annotations
 

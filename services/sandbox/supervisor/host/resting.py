@@ -1,4 +1,4 @@
-"""Whether a worker waits for its next request, as the kernel sees it: its own word for that is only a claim."""
+"""Observation of the kernel that a worker waits for its next request: its own word for that is only a claim."""
 
 from __future__ import annotations
 

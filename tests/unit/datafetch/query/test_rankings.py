@@ -22,7 +22,10 @@ async def engine(tables_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """An engine that has companies without prices beside the bundled ones."""
     root = tmp_path_factory.mktemp("reports")
     names = [f"Q{number:03d}" for number in range(STRANGERS)]
-    (root / "sales.csv").write_text("code,year,sales\n" + "".join(f"{name},2021,{len(name)}\n" for name in names))
+    # The first one's figure is NaN, which sources write for a missing value.
+    sales = ["nan", *map(str, range(1, STRANGERS))]
+    rows = (f"{name},2021,{figure}\n" for name, figure in zip(names, sales, strict=True))
+    (root / "sales.csv").write_text("code,year,sales\n" + "".join(rows))
     content = {
         "version": 1,
         "entities": [{"id": name, "name": f"Quarry {name}", "kind": "stock"} for name in names],
@@ -74,3 +77,10 @@ async def test_who_has_no_value_yet_is_named_beside_the_ranking(engine: Engine) 
     assert [column.entity for column in result.sheets[0].columns if column.indicator] == ["BBY"]
     (item,) = [item for item in result.missing if item.reason == "NO_DATA_IN_PERIOD"]
     assert "of 1 of 21 stocks (NVIDIA)" in item.detail
+
+
+async def test_nan_is_a_missing_value_and_leads_no_ranking(engine: Engine) -> None:
+    result = await engine.ask("which stock had the highest quarry sales in 2021", None)
+    (sheet,) = result.sheets
+    assert "Q299" in sheet.digest
+    assert "Q000" not in sheet.digest

@@ -80,6 +80,18 @@ def test_cells_that_were_written_anew_are_compared_in_their_order_and_failed_one
     assert compare_code(make_run(("a()", "x 1"), ok=False), make_run(("a()", "x 2"), ok=False)) == ([], 0)
 
 
+def test_a_cell_that_was_added_shifts_none_that_was_changed_elsewhere() -> None:
+    before = make_run(("price = load('2026-01')\nprint(price)", "price 1"), ("print(volume('2026-01'))", "volume 5"))
+    after = make_run(
+        ("check(9)", "rows 7"),
+        ("print(volume('2026-02'))", "volume 6"),
+        ("price = load('2026-02')\nprint(price)", "price 2"),
+    )
+    assert sorted(compare_code(before, after)[0], key=lambda one: one.name) == [
+        Figure("price", 1.0, 2.0), Figure("rows", None, 7.0), Figure("volume", 5.0, 6.0),
+    ]  # fmt: skip
+
+
 def test_tables_are_compared_by_their_first_column() -> None:
     old = make_table(date=["a", "b", "c"], x=[1.0, 2.0, None], gone=[1, 1, 1])
     new = make_table(date=["b", "c", "d", "d"], x=[2.5, None, 4.0, 5.0], added=[1, 1, 1, 1])

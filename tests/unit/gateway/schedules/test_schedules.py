@@ -140,6 +140,18 @@ async def test_a_full_queue_is_asked_again_and_a_refusal_waits_for_the_next_time
     assert ("empty" in listed["problem"], listed["due"]) == (True, NINE + 2 * DAY_S)
 
 
+async def test_a_schedule_that_cannot_be_asked_keeps_no_other_waiting(bench: Bench) -> None:
+    older, nowhere, good = [await bench.add() for _ in range(3)]
+    # As another version stored it, whose questions had a field more; and in a zone that this machine does not know.
+    await bench.change(older["id"], ask={"question": "why?", "conversation_id": "c", "colour": "red"})
+    await bench.change(nowhere["id"], recurrence=Recurrence("day", "09:00", "Mars/Olympus"))
+    bench.clock.now = NINE
+    assert await bench.first.ask_due() == [f"{good['id']}_{int(NINE)}"]
+    listed = {one["id"]: one for one in await bench.list()}
+    assert "colour" in listed[older["id"]]["problem"]
+    assert listed[older["id"]]["due"] == NINE + DAY_S, "it would be refused again at once"
+
+
 async def test_a_paused_schedule_asks_nothing_and_misses_nothing(bench: Bench) -> None:
     made = await bench.add()
     path = f"/v1/schedules/{made['id']}"
@@ -226,6 +238,27 @@ async def test_the_note_names_the_figures_that_changed_since_the_time_before(ben
     assert (await bench.client.get(asked)).json()["changed"] == 1
     assert (await bench.client.get(f"/v1/runs/{accepted['run_id']}/changes")).json()["before"] == ""
     assert (await bench.client.get("/v1/runs/none/changes")).status_code == 404
+
+
+async def test_a_table_that_differs_and_is_gone_is_counted(bench: Bench) -> None:
+    class Later(Script):
+        def material(self) -> list[pb.Material]:
+            # An id says the content: under another one the table differs, and this one is not there to be read.
+            found = super().material()
+            for item in found:
+                if item.HasField("sheet"):
+                    item.sheet.id = "t" + "9" * 23
+            return found
+
+    accepted = (await bench.client.post("/v1/runs", json={"question": "How did AAA do?"})).json()
+    await eventually(lambda: bench.house.planner.runs[accepted["run_id"]].is_finished)
+    await bench.add(run_id=accepted["run_id"])
+    bench.house.planner.script = Later(days=5)
+    bench.clock.now = NINE
+    [run_id] = await bench.first.ask_due()
+    await eventually(lambda: bench.house.planner.runs[run_id].is_finished)
+    changes = (await bench.client.get(f"/v1/runs/{run_id}/changes")).json()
+    assert (changes["before"], changes["tables"], changes["uncompared"]) == (accepted["run_id"], [], 1)
 
 
 @pytest.mark.parametrize(

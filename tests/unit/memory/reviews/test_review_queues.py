@@ -189,6 +189,24 @@ async def test_decisions_are_listed_page_by_page_the_last_one_first(reviews: Rev
     assert [item.kind for item in everything] == [Kind.COMPARISON, *[Kind.REWRITING] * 3]
 
 
+async def test_a_page_of_decisions_has_no_more_bytes_than_a_message_takes(
+    reviews: Reviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_PAGE_BYTES", 5_000)
+    monkeypatch.setattr(store, "BATCH", 2)
+    await reviews.add([replace(REWRITING, key=f"w{number}", material="字" * 700) for number in range(5)])
+    for _ in range(5):
+        await reviews.decide((await claim(reviews, Kind.REWRITING)).id, 1, ACCEPT)
+    pages, token = list[list[str]](), ""
+    while not pages or token:
+        page, token = await reviews.list_decisions(None, 0, token)
+        pages.append([item.key for item in page])
+    # In bytes: of the characters alone there would be room for five.
+    assert pages == [["w4", "w3"], ["w2", "w1"], ["w0"]]
+    monkeypatch.setattr(store, "MAX_PAGE_BYTES", 1)
+    assert [len((await reviews.list_decisions(None, 0, ""))[0])] == [1]
+
+
 async def test_a_program_that_adds_without_end_is_stopped(reviews: Reviews, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MAX_OPEN", 3)
     await reviews.add([replace(REWRITING, key=f"w{number}") for number in range(3)])

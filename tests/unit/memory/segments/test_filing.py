@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from sqlalchemy import Connection, text
 
+from fathom.core.errors import FathomError, Internal
 from fathom.services.memory.rounds import Rounds
 from fathom.services.memory.segments import storage
 from fathom.services.memory.segments.filing import Bounds
@@ -92,6 +93,25 @@ async def test_the_background_files_and_summarises_what_is_appended(memory: Memo
 
     await eventually(is_summarised)
     await rounds.close()
+
+
+async def test_a_defect_of_one_step_ends_no_other() -> None:
+    done: list[str] = []
+    reported: list[FathomError] = []
+
+    async def fail() -> int:
+        raise ValueError("a defect")
+
+    async def work() -> int:
+        done.append("a round")
+        return len(done) == 1
+
+    rounds = Rounds((fail, work), reported.append)
+    await rounds.start()
+    rounds.nudge()
+    await eventually(lambda: len(done) == 2)
+    await rounds.close()
+    assert [(type(error), error.message) for error in reported] == [(Internal, "ValueError: a defect")] * 2
 
 
 @pytest.mark.parametrize("limit", ["segments", "bytes"])

@@ -51,6 +51,7 @@ export const readModels = (): Promise<Models> => call<Models>(path("models"));
 export const readRights = (): Promise<Rights> => call<Rights>(path("review", "rights"));
 export const readFacts = (): Promise<Facts> => call<Facts>(`${path("facts")}?page_size=200`);
 export const readFrameworks = (): Promise<Frameworks> => call<Frameworks>(`${path("frameworks")}?level=1`);
+export const readFrameworkTrees = (): Promise<Frameworks> => call<Frameworks>(path("frameworks"));
 export const readEntities = (query: string): Promise<EntityList> => call<EntityList>(`${path("entities")}?${new URLSearchParams({ query })}`);
 export const readRun = (id: string): Promise<RunRecord> => call<RunRecord>(path("runs", id));
 

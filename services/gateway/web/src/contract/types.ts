@@ -6,6 +6,12 @@ type Schemas = components["schemas"];
 
 export type Accepted = Schemas["Accepted"];
 export type Judgement = Schemas["Judgement"];
+export type DecisionPage = Schemas["DecisionPage"];
+export type ReviewDecision = Schemas["ShownDecision"];
+export type ReviewItem = Schemas["Item"];
+export type ReviewMachine = Schemas["ShownMachine"];
+export type ReviewQueues = Schemas["Queues"];
+export type ReviewText = Schemas["ShownText"];
 export type RunChanges = Schemas["RunChanges"];
 export type Schedule = Schemas["ScheduleState"];
 export type ScheduleList = Schemas["ScheduleList"];

@@ -2,7 +2,7 @@
 
 export const STAFF_WORDS = {
   en: {
-    review: "Review", toContent: "To the content", areas: "Parts of the review", backToPage: "Back to the questions", overview: "Overview",
+    toContent: "To the content", areas: "Parts of the review", backToPage: "Back to the questions", overview: "Overview",
     queues: "Waiting for a decision", queuesNote: "Each item is decided once, by one person. What nobody has decided within ten minutes of opening goes to the next.",
     kind_comparison: "Comparisons", kind_rewriting: "Rewritten questions", kind_hallucination: "Unsupported statements", kind_candidate: "Corrected answers", kind_recheck: "Rechecks",
     about_comparison: "Which of two answers is better? Whose they are is shown afterwards.",
@@ -25,9 +25,8 @@ export const STAFF_WORDS = {
     noRight: "You may not review", noRightNote: "Whoever runs this Fathom can give your key or account the right to.", failedRead: "Could not be read", retry: "Try again", loading: "Reading…",
     keysGrade: "1–5 grade · Ctrl+Enter decide · S skip", keysVerdict: "A accept · R reject · E edit · S skip", keysEdit: "Ctrl+Enter accept · Esc drop", keysDecided: "N next · U take back",
     decisions: "Decisions", decisionsNote: "What was decided, newest first, with what was changed.", allKinds: "All", kindFilter: "Kind", noDecisions: "Nothing has been decided yet.", older: "Older", showDifference: "Show the change",
-    runs: "Runs", runsNote: "The newest runs of this tenant, as far as they are listed.", state: "State", model: "Model", lane: "Lane", lane_interactive: "interactive", lane_training: "training", lane_evaluation: "evaluation", lasted: "Lasted", byCause: "Failures by cause", noCulprit: "no service of ours", began: "Began", tokens: "Tokens", cost: "Cost", noRuns: "There are no runs yet.",
+    runs: "Runs", runsNote: "The newest runs of this tenant, as far as they are listed.", state: "State", lane: "Lane", lane_interactive: "interactive", lane_training: "training", lane_evaluation: "evaluation", lasted: "Lasted", byCause: "Failures by cause", noCulprit: "no service of ours", began: "Began", tokens: "Tokens", cost: "Cost", noRuns: "There are no runs yet.",
     byState: "By state", byModel: "By model", median: "Median", slowest: "Slowest", moreRuns: "Read more runs", record: "Record", finishedAnswer: "Answered", planner: "planner's model",
-    frameworks: "Analysis frameworks", trainings: "Trainings",
     frameworksNote: "The frameworks as their files have them. Edit a draft here, have it checked, and take the file: datafetch reads it when it starts.", readFrameworks: "Read them all",
     topic: "Topic", tree: "Tree", sourceText: "Text of the file", bundledFile: "one of the package's own", ownFile: "from the folder of further frameworks",
     draftFramework: "Draft a change", draftFile: "Text of the file", checkDraft: "Check", keysCheck: "Ctrl+Enter check", treeOfDraft: "Tree of the draft", line: "Line",
@@ -37,7 +36,7 @@ export const STAFF_WORDS = {
     stage: "Stage", language: "Language", version: "Version", inUse: "in use", against: "Compared with", noVersion: "nothing", issues: "Answers", promptText: "Text of the prompt", draft: "Draft a new version", takeFile: "Take the file", dropDraft: "Drop the draft", draftText: "Text of the new version",
   },
   zh: {
-    review: "审核", toContent: "跳到内容", areas: "审核分区", backToPage: "返回提问", overview: "总览",
+    toContent: "跳到内容", areas: "审核分区", backToPage: "返回提问", overview: "总览",
     queues: "待审核", queuesNote: "每个条目由一人决定一次。打开后十分钟内未决定的条目会转给其他人。",
     kind_comparison: "答案对比", kind_rewriting: "问题改写", kind_hallucination: "无依据陈述", kind_candidate: "更正后的答案", kind_recheck: "复核",
     about_comparison: "两个答案哪个更好？答案来自谁，决定后才显示。",
@@ -60,9 +59,8 @@ export const STAFF_WORDS = {
     noRight: "您没有审核权限", noRightNote: "请向管理员申请此权限。", failedRead: "读取失败", retry: "重试", loading: "正在读取……",
     keysGrade: "1–5 评级 · Ctrl+Enter 提交 · S 跳过", keysVerdict: "A 接受 · R 拒绝 · E 修改 · S 跳过", keysEdit: "Ctrl+Enter 接受 · Esc 放弃", keysDecided: "N 下一条 · U 撤回",
     decisions: "决定记录", decisionsNote: "已作出的决定及所作修改，最新的在前。", allKinds: "全部", kindFilter: "类别", noDecisions: "尚无决定。", older: "更早", showDifference: "显示修改",
-    runs: "运行", runsNote: "本租户最近的运行，仅含列表中的内容。", state: "状态", model: "模型", lane: "通道", lane_interactive: "交互", lane_training: "训练", lane_evaluation: "评测", lasted: "用时", byCause: "失败原因", noCulprit: "非服务原因", began: "开始时间", tokens: "词元", cost: "费用", noRuns: "尚无运行。",
+    runs: "运行", runsNote: "本租户最近的运行，仅含列表中的内容。", state: "状态", lane: "通道", lane_interactive: "交互", lane_training: "训练", lane_evaluation: "评测", lasted: "用时", byCause: "失败原因", noCulprit: "非服务原因", began: "开始时间", tokens: "词元", cost: "费用", noRuns: "尚无运行。",
     byState: "按状态", byModel: "按模型", median: "中位数", slowest: "最慢", moreRuns: "读取更多运行", record: "记录", finishedAnswer: "已回答", planner: "规划器的模型",
-    frameworks: "分析框架", trainings: "训练",
     frameworksNote: "分析框架文件的内容。在此起草修改、检查并下载文件；datafetch 启动时读取。", readFrameworks: "阅读全部",
     topic: "主题", tree: "框架树", sourceText: "文件文本", bundledFile: "软件包自带", ownFile: "来自附加框架文件夹",
     draftFramework: "起草修改", draftFile: "文件文本", checkDraft: "检查", keysCheck: "Ctrl+Enter 检查", treeOfDraft: "草稿的框架树", line: "行",

@@ -6,6 +6,7 @@ import { type ReactNode, useEffect, useRef } from "react";
 
 import { type Problem, asProblem } from "../base/api";
 import { useStore } from "../base/store";
+import type { ReviewQueues } from "../contract/types";
 import { usePage } from "../page/context";
 import { LanguageSwitch, ThemeSwitch } from "../page/header";
 import { type Route, addressOf } from "../page/route";
@@ -14,7 +15,7 @@ import { FrameworkFiles } from "./registry/frameworks";
 import { Prompts } from "./registry/prompts";
 import { Decisions } from "./review/decisions";
 import { DeskView } from "./review/desk-view";
-import { KINDS, QUEUES_KEY, type Queues, isKind, readQueues } from "./review/items";
+import { KINDS, QUEUES_KEY, isKind, readQueues } from "./review/items";
 import { Overview } from "./review/overview";
 import { Problems } from "./review/problems";
 import { say } from "./words";
@@ -44,7 +45,7 @@ export default function Staff({ route }: { route: Route }) {
   );
 }
 
-function Parts({ part, queues }: { part: string; queues: Queues | undefined }) {
+function Parts({ part, queues }: { part: string; queues: ReviewQueues | undefined }) {
   const place = useRef<HTMLElement>(null);
   // In a narrow window the parts are one line, which scrolls.
   useEffect(() => { place.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); }, [part]);
@@ -69,7 +70,7 @@ function Parts({ part, queues }: { part: string; queues: Queues | undefined }) {
 
 interface PartProps {
   part: string;
-  queues: Queues | undefined;
+  queues: ReviewQueues | undefined;
   problem: Problem | null;
   onRetry: () => void;
 }

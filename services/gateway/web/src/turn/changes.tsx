@@ -10,19 +10,21 @@ import type { RunChanges } from "../contract/types";
 // Such as the gateway names the runs of schedules.
 export const isScheduled = (run: string): boolean => run.startsWith("schedule_");
 
-export function Changes({ run }: { run: string }) {
-  const { data } = useQuery({ queryKey: KEYS.changes(run), queryFn: () => call<RunChanges>(path("runs", run, "changes")), staleTime: Infinity });
+export function Changes({ run, isAnswered }: { run: string; isAnswered: boolean }) {
+  // A run that failed may have an answer when it was resumed, and is then compared.
+  const { data } = useQuery({ queryKey: [...KEYS.changes(run), isAnswered], queryFn: () => call<RunChanges>(path("runs", run, "changes")), staleTime: Infinity });
   if (!data) return null;
-  const { before, missed, due, changed, compared, tables } = data;
+  const { before, missed, due, changed, compared, tables, uncompared } = data;
   const said = [due && `${word("askedBySchedule")} ${minuteOfSecond(due)}`, missed && counted(missed, "oneMissed", "manyMissed")].filter(Boolean);
   return (
     <aside className="changes" aria-label={word("since")}>
       {said.length > 0 && <p className="dim">{said.join(" · ")}</p>}
-      {!before && <p>{word("noneBefore")}</p>}
-      {before && !changed && !tables.length && <p>{word("noChange")}</p>}
+      {isAnswered && !before && <p>{word("noneBefore")}</p>}
+      {before && !changed && !tables.length && !uncompared && <p>{word("noChange")}</p>}
       {changed > 0 && <p>{`${word("since")}${word("colon")} ${changed} / ${compared} ${word("figuresDiffer")}`}</p>}
       {changed > 0 && <Figures figures={data.figures} rest={changed - data.figures.length} />}
-      {tables.map((table) => <Table key={table.title} table={table} />)}
+      {tables.map((table, place) => <Table key={place} table={table} />)}
+      {uncompared > 0 && <p className="dim">{`${uncompared} ${word("uncompared")}`}</p>}
     </aside>
   );
 }

@@ -56,7 +56,7 @@ function Conclusion({ turn, onAsk, onEdit }: { turn: Turn; onAsk: (question: str
       <MissingData run={run} onAsk={onAsk} /><Removed run={run} /><Unchecked run={run} />
       <Failure run={run} />
       {turn.problem && <p><span className="chip bad" role="alert">{turn.problem}</span></p>}
-      {isScheduled(run.id) && <Changes run={run.id} />}
+      {isScheduled(run.id) && <Changes run={run.id} isAnswered={run.text !== ""} />}
       {run.text && <Tools turn={turn} onEdit={onEdit} />}
       <Suggestions run={run} onAsk={onAsk} />
     </>

@@ -25,7 +25,7 @@ class Form(StrEnum):
     FORMULA = "formula"
     """A comparison that is computed, or a calculation that gives the stated number."""
     STATED = "quote"
-    """What a document gives: a cause, a motive, an event, a number."""
+    """Content of a document: a cause, a motive, an event, a number."""
     UNIT = "said_unit"
     """The statement's number is in another unit than the material's."""
 

@@ -1,4 +1,4 @@
-"""What amounts and portfolios have become."""
+"""Steps that say what amounts and portfolios have become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What steps take and give: lines (series with a window), points (values with a day), groups of either, periods."""
+"""Values of steps: lines (series with a window), points (values with a day), groups of either, periods."""
 
 from __future__ import annotations
 

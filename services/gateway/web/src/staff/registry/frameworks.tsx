@@ -3,17 +3,16 @@ import { useQuery } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 
 import { asProblem, call, path } from "../../base/api";
-import type { Framework, FrameworkFile, Frameworks } from "../../contract/types";
+import { readFrameworkTrees } from "../../base/queries";
+import type { Framework, FrameworkFile } from "../../contract/types";
 import { Tree, nameOf } from "../../library/tree";
 import { Choice } from "../../page/choice";
 import { Problems } from "../review/problems";
 import { say } from "../words";
 import { FrameworkDraft } from "./framework-draft";
 
-const readFrameworks = (): Promise<Frameworks> => call<Frameworks>(path("frameworks"));
-
 export function FrameworkFiles() {
-  const { data, error, isPending } = useQuery({ queryKey: ["staff", "frameworks"], queryFn: readFrameworks });
+  const { data, error, isPending } = useQuery({ queryKey: ["staff", "frameworks"], queryFn: readFrameworkTrees });
   const [chosen, setChosen] = useState("");
   const known = data?.frameworks ?? [];
   const framework = known.find(({ topic }) => topic === chosen) ?? known[0];

@@ -1,16 +1,17 @@
 // What became of an item: the decision, what the judge had said, and the way back or on.
 import { useEffect, useRef } from "react";
 
+import type { ReviewDecision, ReviewItem, ReviewMachine } from "../../contract/types";
 import { say } from "../words";
 import type { Desk } from "./desk";
 import { Difference } from "./difference";
-import { type Decision, type Item, type Machine, isGraded } from "./items";
+import { isGraded } from "./items";
 import { useKeys } from "./keys";
 import { Problems } from "./problems";
 
 export const gradeOf = (grade: number | null | undefined): string => (grade === null || grade === undefined ? "" : say(`grade_${grade}`));
 
-export function Decided({ desk, item, decision }: { desk: Desk; item: Item; decision: Decision }) {
+export function Decided({ desk, item, decision }: { desk: Desk; item: ReviewItem; decision: ReviewDecision }) {
   const next = useRef<HTMLButtonElement>(null);
   useKeys({ n: () => void desk.next(), u: () => void desk.undo() });
   useEffect(() => next.current?.focus(), []);
@@ -35,7 +36,7 @@ export function Decided({ desk, item, decision }: { desk: Desk; item: Item; deci
 }
 
 // What the judge said, and what a person said before.
-export function JudgementRow({ machine, isGrade }: { machine: Machine | null; isGrade: boolean }) {
+export function JudgementRow({ machine, isGrade }: { machine: ReviewMachine | null; isGrade: boolean }) {
   const said = machine && (gradeOf(machine.grade) || machine.verdict);
   return (
     <div><dt>{say(isGrade ? "judgeGrade" : "judgeVerdict")}</dt>

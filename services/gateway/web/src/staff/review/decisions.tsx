@@ -4,11 +4,12 @@ import { useState } from "react";
 
 import { asProblem } from "../../base/api";
 import { language } from "../../base/words";
+import type { ReviewDecision, ReviewItem } from "../../contract/types";
 import { Choice } from "../../page/choice";
 import { say } from "../words";
 import { gradeOf } from "./decided";
 import { Difference } from "./difference";
-import { type Decision, type Item, KINDS, type Kind, readDecisions } from "./items";
+import { KINDS, type Kind, readDecisions } from "./items";
 import { Problems } from "./problems";
 
 const ALL: readonly (Kind | "")[] = ["", ...KINDS];
@@ -35,7 +36,7 @@ export function Decisions() {
   );
 }
 
-function Row({ item, decision }: { item: Item; decision: Decision }) {
+function Row({ item, decision }: { item: ReviewItem; decision: ReviewDecision }) {
   const owners = item.texts.map(({ label, owner }) => `${label}: ${owner || say("unknownOwner")}`).join(" · ");
   return (
     <li data-item={item.id}>

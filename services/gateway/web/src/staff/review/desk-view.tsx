@@ -3,12 +3,13 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 
 import { useStore } from "../../base/store";
+import type { ReviewItem } from "../../contract/types";
 import { addressOf } from "../../page/route";
 import { say } from "../words";
 import { Decided, JudgementRow, gradeOf } from "./decided";
 import { Desk } from "./desk";
 import { GradeForm } from "./grade-form";
-import { type Item, type Kind, QUEUES_KEY } from "./items";
+import { type Kind, QUEUES_KEY } from "./items";
 import { Problems } from "./problems";
 import { History, Texts } from "./texts";
 import { VerdictForm } from "./verdict-form";
@@ -40,7 +41,7 @@ function Notice({ title, note, children }: { title: string; note: string; childr
   return <div ref={place} className="notice"><h2>{title}</h2>{note && <p className="dim">{note}</p>}<div className="choice">{children}</div></div>;
 }
 
-function ItemView({ desk, item }: { desk: Desk; item: Item }) {
+function ItemView({ desk, item }: { desk: Desk; item: ReviewItem }) {
   const question = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     if (!item.decision) question.current?.focus();
@@ -56,14 +57,14 @@ function ItemView({ desk, item }: { desk: Desk; item: Item }) {
   );
 }
 
-function Form({ desk, item }: { desk: Desk; item: Item }) {
+function Form({ desk, item }: { desk: Desk; item: ReviewItem }) {
   if (item.decision) return <Decided desk={desk} item={item} decision={item.decision} />;
   if (item.kind === "comparison") return <GradeForm desk={desk} />;
   return item.kind === "recheck" ? <GradeForm desk={desk} /> : <VerdictForm desk={desk} item={item} />;
 }
 
 // What a person and the judge have said before, where that may be known: never of a comparison that is open.
-function Judged({ item }: { item: Item }) {
+function Judged({ item }: { item: ReviewItem }) {
   if (!item.machine && !item.previous) return null;
   return (
     <dl className="judged">

@@ -2,8 +2,9 @@
 import { announce } from "../../base/announce";
 import { type Problem, asProblem } from "../../base/api";
 import { Store } from "../../base/store";
+import type { ReviewItem } from "../../contract/types";
 import { say } from "../words";
-import { type Item, type Kind, type Said, decide, takeBack, takeNext } from "./items";
+import { type Kind, type Said, decide, takeBack, takeNext } from "./items";
 
 // An item is read, open, decided, or lost to another; or there is none, or none could be read.
 export type DeskState = "reading" | "open" | "decided" | "lost" | "empty" | "failed";
@@ -12,7 +13,7 @@ export class Desk extends Store {
   readonly kind: Kind;
   readonly #onDecided: () => void;
   state: DeskState = "reading";
-  item: Item | null = null;
+  item: ReviewItem | null = null;
   problem: Problem | null = null;
   // Whether a decision is on its way: it is sent once.
   isBusy = false;
@@ -56,7 +57,7 @@ export class Desk extends Store {
     return this.#act(() => takeBack(this.item!), "open", say("undone"));
   }
 
-  async #act(ask: () => Promise<Item>, then: DeskState, spoken: string): Promise<void> {
+  async #act(ask: () => Promise<ReviewItem>, then: DeskState, spoken: string): Promise<void> {
     if (this.isBusy) return;
     const wish = this.#wish;
     this.isBusy = true;

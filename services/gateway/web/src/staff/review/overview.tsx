@@ -1,10 +1,11 @@
 // The queues, with what waits in each.
+import type { ReviewQueues } from "../../contract/types";
 import { addressOf } from "../../page/route";
 import { count } from "../../base/format";
 import { say } from "../words";
-import { type Queues, isGraded } from "./items";
+import { isGraded } from "./items";
 
-export function Overview({ queues }: { queues: Queues }) {
+export function Overview({ queues }: { queues: ReviewQueues }) {
   return (
     <>
       <h2>{say("queues")}</h2>

@@ -1,9 +1,9 @@
 // What an item is about: the conversation before it, its texts, and the material that they rest on.
+import type { ReviewItem, ReviewText } from "../../contract/types";
 import { Prose } from "../prose";
 import { say } from "../words";
-import type { Item, Text } from "./items";
 
-export function History({ item }: { item: Item }) {
+export function History({ item }: { item: ReviewItem }) {
   if (!item.history.length) return null;
   return (
     <section className="history" aria-label={say("conversation")}>
@@ -16,13 +16,13 @@ export function History({ item }: { item: Item }) {
 }
 
 // A candidate's two texts have their names; those of a comparison only letters, since whose they are is not said.
-const titleOf = (item: Item, place: number): string => {
+const titleOf = (item: ReviewItem, place: number): string => {
   if (item.kind === "candidate") return say(place === 0 ? "rejectedText" : "proposedText");
   const name = say(`text_${item.kind}`);
   return item.texts.length > 1 ? `${name} ${item.texts[place]!.label}` : name;
 };
 
-export function Texts({ item }: { item: Item }) {
+export function Texts({ item }: { item: ReviewItem }) {
   const material = item.kind === "hallucination" || item.material ? item.material : null;
   return (
     <div className={`texts${item.texts.length + Number(material !== null) > 1 ? " beside" : ""}`}>
@@ -37,7 +37,7 @@ export function Texts({ item }: { item: Item }) {
   );
 }
 
-function TextCard({ title, text, item }: { title: string; text: Text; item: Item }) {
+function TextCard({ title, text, item }: { title: string; text: ReviewText; item: ReviewItem }) {
   return (
     <section className={`text ${item.kind}`} aria-label={title} tabIndex={0} data-label={text.label}>
       <h2>{title}{item.decision && <span className="chip owner">{`${say("owner")} ${text.owner || say("unknownOwner")}`}</span>}</h2>

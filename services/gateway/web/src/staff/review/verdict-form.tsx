@@ -1,17 +1,18 @@
 // Accept, reject or edit; an edit shows what it has changed before it is sent.
 import { type FormEvent, useEffect, useRef, useState } from "react";
 
+import type { ReviewItem } from "../../contract/types";
 import { say } from "../words";
 import type { Desk } from "./desk";
 import { Difference } from "./difference";
-import { type Item, editable } from "./items";
+import { editable } from "./items";
 import { sendOnEnter, useKeys } from "./keys";
 import { Problems } from "./problems";
 import { ReasonField } from "./reason-field";
 
 const MAX_CHARS = 100_000;
 
-export function VerdictForm({ desk, item }: { desk: Desk; item: Item }) {
+export function VerdictForm({ desk, item }: { desk: Desk; item: ReviewItem }) {
   const before = editable(item)?.text ?? "";
   const [text, setText] = useState<string | null>(null);
   const [reason, setReason] = useState("");
