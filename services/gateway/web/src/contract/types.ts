@@ -5,7 +5,7 @@ import type { components } from "../../generated/schema";
 type Schemas = components["schemas"];
 
 export type Accepted = Schemas["Accepted"];
-export type Judgement = Schemas["Judgement"];
+export type JudgementList = Schemas["JudgementList"];
 export type RunChanges = Schemas["RunChanges"];
 export type Schedule = Schemas["ScheduleState"];
 export type ScheduleList = Schemas["ScheduleList"];
