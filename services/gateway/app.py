@@ -34,8 +34,6 @@ from fathom.services.gateway.bodies import (
     ConsentBody,
     ConsentState,
     ConversationEdit,
-    Feedback,
-    Judgement,
     PageSize,
     PageToken,
     ProposedMeaning,
@@ -49,6 +47,7 @@ from fathom.services.gateway.cells.routes import add_cells
 from fathom.services.gateway.cells.running import CellRunner
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
+from fathom.services.gateway.feedback import add_feedback
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
 from fathom.services.gateway.library.routes import add_library
 from fathom.services.gateway.links.routes import add_links
@@ -115,6 +114,7 @@ def create_app(
     add_runs(app, engine)
     add_events(app, engine, config)
     add_run_actions(app, engine)
+    add_feedback(app, engine.clients)
     add_consent(app, engine)
     add_reports(app, engine)
     add_links(app, Sharing(config, engine, links, telemetry))
@@ -253,16 +253,6 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
     async def replay_run(run_id: RunId) -> JSONResponse:
         """Replay a finished run from its record alone, and name the first difference."""
         return JSONResponse(await engine.replay_run(run_id))
-
-    @app.post("/v1/runs/{run_id}/feedback", status_code=204)
-    async def judge_run(run_id: RunId, feedback: Feedback) -> None:
-        """Store a judgement of the run's answer."""
-        await engine.record_feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
-
-    @app.get("/v1/runs/{run_id}/feedback")
-    async def get_judgement(run_id: RunId) -> Judgement:
-        """Return what the caller has said of the run's answer at last."""
-        return Judgement(**await engine.get_feedback(run_id))
 
     @app.get("/v1/runs/{run_id}/consent")
     async def get_run_consent(run_id: RunId) -> ConsentState:

@@ -250,27 +250,6 @@ class ProposedMeaning(BaseModel):
     has_encoder: bool = Field(description="Whether likeness of meaning took part, or names alone.")
 
 
-class Feedback(Body):
-    """A judgement of an answer."""
-
-    helpful: bool
-    tags: list[str] = Field(default_factory=list, max_length=20)
-    comment: str = Field("", max_length=10_000)
-    edited_answer: str = Field(
-        "", max_length=1_000_000, description="The answer as the user would have it, in Markdown; empty when as it is."
-    )
-    request_id: str = Field("", description="Idempotency key.")
-
-
-class Judgement(BaseModel):
-    """Latest judgement of an answer by the caller."""
-
-    helpful: bool | None = Field(description="Null where the caller has said nothing.")
-    tags: list[str]
-    comment: str
-    edited_answer: str
-
-
 class ConversationEdit(Body):
     """Edit of a conversation; what is not named stays."""
 

@@ -332,24 +332,6 @@ class Engine:
         stated = trajectory.Consent.Name(found.consent).removeprefix("CONSENT_").lower()
         return {"consent": stated if found.consent else "", "of_run": found.of_run}
 
-    async def record_feedback(self, request: memory.RecordFeedbackRequest) -> None:
-        """Store a judgement of a run's answer."""
-        await self._clients.memory.record_feedback(request)
-
-    async def get_feedback(self, run_id: str) -> dict[str, Any]:
-        """Return the caller's newest judgement of a run's answer; ``helpful`` is None without one."""
-        request = memory.ListFeedbackRequest(
-            run_id=checked_id("run_id", run_id), own=True, newest_first=True, page_size=1
-        )
-        found = (await self._clients.memory.list_feedback(request)).feedback
-        newest = found[0] if found else memory.Feedback()
-        return {
-            "helpful": newest.helpful if found else None,
-            "tags": list(newest.tags),
-            "comment": newest.comment,
-            "edited_answer": newest.edited_answer,
-        }
-
     async def list_models(self) -> dict[str, Any]:
         """Return the models with their states, and the one that answers when none is named; as OpenAI lists, too."""
         listed, default = await asyncio.gather(

@@ -28,6 +28,7 @@ class Filter:
     after: float = 0.0
     before: float = 0.0
     is_own: bool = False
+    conversation: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ def list_conditions(chosen: Filter) -> Sequence[ColumnElement[bool]]:
         raise InvalidField("tag", f"must have at most {MAX_TAG_CHARS} characters, none of them NUL")
     if "\0" in chosen.run:
         raise InvalidField("run_id", "must not have the character NUL")
+    if "\0" in chosen.conversation:
+        raise InvalidField("conversation_id", "must not have the character NUL")
     if chosen.before and chosen.before <= chosen.after:
         raise InvalidField("before", "must be later than after")
     found: list[ColumnElement[bool]] = []
@@ -93,6 +96,9 @@ def list_conditions(chosen: Filter) -> Sequence[ColumnElement[bool]]:
         found.append(FEEDBACK.c.tags.contains(json.dumps(chosen.tag, ensure_ascii=False), autoescape=True))
     if chosen.run:
         found.append(FEEDBACK.c.run == chosen.run)
+    if chosen.conversation:
+        own = (TURNS.c.tenant == current_tenant(), TURNS.c.conversation == chosen.conversation, TURNS.c.run != "")
+        found.append(FEEDBACK.c.run.in_(select(TURNS.c.run).where(*own)))
     if chosen.is_edited:
         found.append(FEEDBACK.c.edited != "")
     if chosen.after:

@@ -228,7 +228,8 @@ class ReplayPlanner:
     async def GetRun(self, request: planner.GetRunRequest, call: Call) -> planner.GetRunResponse:
         run = self._run(request.run_id)
         record = self.script.trajectory(run.request, run.events)
-        return planner.GetRunResponse(trajectory=record, running=not run.is_finished)
+        conversation = self.script.conversation(run.request)
+        return planner.GetRunResponse(trajectory=record, running=not run.is_finished, conversation_id=conversation)
 
     async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
         return planner.ListRunsResponse(runs=reversed([self._summarize(*one) for one in self.runs.items()]))
@@ -376,8 +377,11 @@ class ReplayMemory:
     def __init__(self, runs: ReplayPlanner) -> None:
         self._planner = runs
         self.feedback: list[memory.RecordFeedbackRequest] = []
+        self.listed_feedback: list[memory.ListFeedbackRequest] = []
         self.facts: dict[str, memory.Fact] = {}
         self.deleted: set[str] = set()
+        self.refusal: FathomError | None = None
+        """Raised by deletions."""
         self.edits: dict[str, memory.UpdateConversationRequest] = {}
         self.page_size = 0
         """Conversations on a page; 0 leaves it to the request."""
@@ -447,6 +451,8 @@ class ReplayMemory:
     async def DeleteConversation(
         self, request: memory.DeleteConversationRequest, call: Call
     ) -> memory.DeleteConversationResponse:
+        if self.refusal is not None:
+            raise self.refusal
         self.deleted.add(request.conversation_id)
         return memory.DeleteConversationResponse(turns=len(self._turns(request.conversation_id)))
 
@@ -455,8 +461,10 @@ class ReplayMemory:
         return memory.RecordFeedbackResponse()
 
     async def ListFeedback(self, request: memory.ListFeedbackRequest, call: Call) -> memory.ListFeedbackResponse:
-        """List judgements of a run, as the gateway asks for them: the newest first."""
-        found = [said for said in reversed(self.feedback) if said.run_id == request.run_id]
+        """List judgements of a run or a conversation, as the gateway asks for them: the newest first."""
+        self.listed_feedback.append(request)
+        runs = {turn.run_id for turn in self._turns(request.conversation_id)} | {request.run_id}
+        found = [said for said in reversed(self.feedback) if said.run_id in runs]
         listed = [
             memory.Feedback(run_id=one.run_id, helpful=one.helpful, tags=one.tags, comment=one.comment)
             for one in found[: request.page_size]
@@ -479,6 +487,8 @@ class ReplayMemory:
         return memory.PutFactResponse(fact=fact)
 
     async def DeleteFact(self, request: memory.DeleteFactRequest, call: Call) -> memory.DeleteFactResponse:
+        if self.refusal is not None:
+            raise self.refusal
         if self.facts.pop(request.fact_id, None) is None:
             raise NotFound("fact", request.fact_id)
         return memory.DeleteFactResponse()

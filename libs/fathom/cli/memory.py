@@ -14,6 +14,13 @@ app = typer.Typer(help="List, forget, export and erase what is remembered.", no_
 Tenant = Annotated[str, typer.Option(help="Tenant; by default the token's. Another one is for operators.")]
 User = Annotated[str, typer.Option(help="User as identities name it, e.g. user:anne; by default the caller.")]
 Everybody = Annotated[bool, typer.Option("--everybody", help="All users of the tenant; for operators.")]
+Bus = Annotated[
+    str,
+    typer.Option(
+        help='URL of NATS, where questions that are asked again are; by default the local stack\'s, "-" none.',
+        envvar="FATHOM_RUNTIME_BUS_URL",
+    ),
+]
 Url = Annotated[str, typer.Option(help="URL of a memory service; by default the local stack's.")]
 
 
@@ -23,13 +30,14 @@ def export(
     tenant: Tenant = "",
     user: User = "",
     everybody: Everybody = False,
+    bus: Bus = "",
     home: Home = HOME,
     memory: Url = "",
 ) -> None:
-    """Write all that memory holds of a user or a tenant; what is computed from it, such as vectors, is left out."""
+    """Write all that memory holds of a user or a tenant, and the schedules; what is computed from it is left out."""
     from fathom.cli.records import memory as memory_records
 
-    memory_records.export(target, memory_records.make_scope(tenant, user, everybody=everybody), home, memory)
+    memory_records.export(target, memory_records.make_scope(tenant, user, everybody=everybody), bus, home, memory)
 
 
 @app.command()
@@ -44,16 +52,17 @@ def erase(
             envvar="FATHOM_RUNTIME_STORE_URL",
         ),
     ] = "",
+    bus: Bus = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     home: Home = HOME,
     memory: Url = "",
 ) -> None:
-    """Delete all that memory holds of a user or a tenant, and the records of the runs; may be repeated."""
+    """Delete all that memory holds of a user or a tenant, the schedules and the records of runs; may be repeated."""
     from fathom.cli.records import memory as memory_records
 
     if not yes:
         typer.confirm("Delete it all? Nothing but a backup brings it back.", abort=True)
-    memory_records.erase(memory_records.make_scope(tenant, user, everybody=everybody), store, home, memory)
+    memory_records.erase(memory_records.make_scope(tenant, user, everybody=everybody), store, bus, home, memory)
 
 
 @app.command()

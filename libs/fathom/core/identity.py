@@ -26,6 +26,8 @@ API_KEY = re.compile(rf"{API_KEY_PREFIX}[\w-]{{43}}")
 SERVICE, OPERATOR, USER = "service", "operator", "user"
 ROLES = (SERVICE, OPERATOR, USER)
 SETTING, VARIABLE = "runtime.identity_file", "FATHOM_RUNTIME_IDENTITY_FILE"
+# Name of an operator's program that signs for itself.
+PROGRAM = "program"
 LIFETIME_S = 300.0
 """Seconds for which a service's token is valid: as long as a stolen one is of use."""
 MAX_LIFETIME_S = 90 * 86_400.0
@@ -229,7 +231,7 @@ def environment_credentials(environ: Mapping[str, str], tenant: str = DEFAULT_TE
     if tokens is None:
         return None
     return Credentials(
-        lambda audience: tokens.sign("program", audience, role=OPERATOR, tenant=tenant), tokens.lifetime_s / 2
+        lambda audience: tokens.sign(PROGRAM, audience, role=OPERATOR, tenant=tenant), tokens.lifetime_s / 2
     )
 
 
@@ -242,15 +244,32 @@ def environment_tenant(environ: Mapping[str, str], wanted: str = "") -> str:
     token = environ.get("FATHOM_TOKEN", "")
     if not token:
         return checked_id("tenant", wanted or DEFAULT_TENANT)
-    with name_missing_extra():
-        import jwt
-    try:
-        own = str(jwt.decode(token, options={"verify_signature": False}).get("tenant", ""))
-    except jwt.InvalidTokenError as error:
-        raise Unauthenticated("FATHOM_TOKEN holds no token that can be read") from error
+    own = str(read_unverified(token).get("tenant", ""))
     if wanted and wanted != own:
         raise PermissionDenied(f"FATHOM_TOKEN is a token of tenant {own!r}, not of {wanted!r}")
     return checked_id("tenant", own)
+
+
+def environment_principal(environ: Mapping[str, str]) -> str:
+    """Return as whom services see a program: its token's name, an operator's by keys, "" where none is identified.
+
+    Raises ``Unauthenticated`` for a token that cannot be read.
+    """
+    token = environ.get("FATHOM_TOKEN", "")
+    if token:
+        return str(read_unverified(token).get("sub", ""))
+    return PROGRAM if environ.get(VARIABLE) else ""
+
+
+def read_unverified(token: str) -> Mapping[str, Any]:
+    """Return the claims of a program's own token, which services verify; raise ``Unauthenticated`` for no token."""
+    with name_missing_extra():
+        import jwt
+    try:
+        claims: Mapping[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    except jwt.InvalidTokenError as error:
+        raise Unauthenticated("FATHOM_TOKEN holds no token that can be read") from error
+    return claims
 
 
 def config_error(message: str) -> ConfigError:

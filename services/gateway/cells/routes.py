@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from fathom.core.call import Call, current_call
 from fathom.core.telemetry import Telemetry
 from fathom.services.gateway.bodies import MAX_INT32, Body, RunId
-from fathom.services.gateway.cells.running import PLOTLY_TYPE, CellRun, CellRunner, DisplayedFigure
+from fathom.services.gateway.cells.running import HTML_TYPE, PLOTLY_TYPE, CellRun, CellRunner, DisplayedFigure
 
 
 class CellAgain(Body):
@@ -23,8 +23,10 @@ class CellAgain(Body):
 class CellFigure(BaseModel):
     """A figure that the cell displayed."""
 
-    media_type: str = Field(description="application/json (Plotly), image/png or image/svg+xml.")
-    content: str = Field(description="The JSON text, or a picture in base64.")
+    media_type: str = Field(description="application/json (Plotly), image/png, image/svg+xml, or text/html.")
+    content: str = Field(
+        description="The JSON or HTML text, or a picture in base64. HTML wants a frame without rights."
+    )
 
 
 class CellResult(BaseModel):
@@ -38,7 +40,7 @@ class CellResult(BaseModel):
     cause: str = Field(description="Why its process ended, when it did.")
     duration_ms: int
     figures: list[CellFigure]
-    left_out: int = Field(description="Displays that are not among the figures: HTML, or too many, or too large.")
+    left_out: int = Field(description="Displays that are not among the figures: too many, too large, or no JSON.")
     missing: list[str] = Field(description="Tables of the run that could not be given to it.")
 
 
@@ -70,5 +72,7 @@ def describe_cell(done: CellRun) -> CellResult:
 
 def describe_figure(drawn: DisplayedFigure) -> CellFigure:
     """Return a figure as text."""
-    text = drawn.content.decode() if drawn.media_type == PLOTLY_TYPE else base64.b64encode(drawn.content).decode()
+    # Bytes of HTML that are no text are shown as what they are, and refuse nobody the rest.
+    is_text = drawn.media_type in (PLOTLY_TYPE, HTML_TYPE)
+    text = drawn.content.decode(errors="replace") if is_text else base64.b64encode(drawn.content).decode()
     return CellFigure(media_type=drawn.media_type, content=text)

@@ -41,12 +41,13 @@ CLOSE_TIMEOUT_S = 5.0
 SPARE_S = 15.0
 MAX_CODE_CHARS = 65_536
 MAX_TEXT_CHARS, MAX_FIGURES, MAX_FIGURE_BYTES = 100_000, 8, 4_000_000
-# As figures are stored, and shown as pictures; HTML is not shown here.
-PLOTLY_TYPE = "application/json"
+# As figures are stored, and shown: drawings, pictures, and HTML that the sandbox has cleaned.
+PLOTLY_TYPE, HTML_TYPE = "application/json", "text/html"
 SHOWN = {
     "application/vnd.plotly.v1+json": PLOTLY_TYPE,
     "image/png": "image/png",
     "image/svg+xml": "image/svg+xml",
+    HTML_TYPE: HTML_TYPE,
 }
 
 
@@ -72,7 +73,7 @@ class CellRun:
     duration_ms: int
     figures: tuple[DisplayedFigure, ...]
     left_out: int
-    """Displays that are not shown here: HTML, and figures beyond the bounds."""
+    """Displays that are not shown here: those beyond the bounds, and drawings that are no JSON."""
     missing: tuple[str, ...]
     """Tables of the run that are gone."""
 
@@ -161,7 +162,8 @@ class CellRunner:
     async def _read(self, events: Sequence[pb.ExecuteResponse], missing: tuple[str, ...]) -> CellRun:
         outcome = events[-1].outcome
         displays = [event.display for event in events if event.HasField("display")]
-        drawn = await self._read_figures([one for one in displays if one.media_type in SHOWN])
+        figures = [one for one in displays if one.media_type in SHOWN]
+        drawn = await self._read_figures(figures)
         return CellRun(
             status=pb.ExecuteStatus.Name(outcome.status).removeprefix("EXECUTE_STATUS_").lower(),
             stdout=join_output(events, pb.OUTPUT_STREAM_STDOUT),
@@ -171,7 +173,7 @@ class CellRunner:
             cause=outcome.cause,
             duration_ms=outcome.duration_ms,
             figures=tuple(drawn),
-            left_out=sum(one.media_type in SHOWN or one.media_type == "text/html" for one in displays) - len(drawn),
+            left_out=len(figures) - len(drawn),
             missing=missing,
         )
 

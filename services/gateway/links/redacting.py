@@ -1,6 +1,7 @@
 """Redaction of what a link shows: files that its maker has brought, and what the run has made of them.
 
-The text of the answer is shown as it is; a citation of a file, or of something made of it, shows its title alone.
+A citation of a file, or of something made of it, shows its title alone; what the answer says by citing one of them is
+withheld sentence by sentence (``sentences.py``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.services.gateway.links.sentences import withhold_text
 from fathom.services.gateway.reports.report import Place, list_material
+from fathom.services.gateway.reports.words import say
 
 # As datafetch names where a caller's own table comes from; what was computed of several has all their names.
 UPLOAD = "upload"
@@ -73,8 +76,11 @@ def is_private(item: trajectory.Material) -> bool:
     return any(UPLOAD in vendor.split(", ") for vendor in vendors)
 
 
-def redact(run: trajectory.Trajectory, withheld: Redaction) -> trajectory.Trajectory:
-    """Return a run with the titles alone of what is withheld; the run itself where nothing is."""
+def redact(run: trajectory.Trajectory, withheld: Redaction, language: str) -> trajectory.Trajectory:
+    """Return a run with the titles alone of what is withheld, and without the sentences that cite it.
+
+    Notes in their places are in ``language``. Returns the run itself where nothing is withheld.
+    """
     if not withheld.numbers:
         return run
     # A copy, as the run itself may be shown whole to others at the same time.
@@ -94,7 +100,13 @@ def redact(run: trajectory.Trajectory, withheld: Redaction) -> trajectory.Trajec
             item.sheet.CopyFrom(Sheet(title=item.sheet.title))
         else:
             item.code.CopyFrom(trajectory.CodeRecord(ok=item.code.ok))
-    for finding in found.answer.findings:
+    answer = found.answer
+    answer.markdown = withhold_text(answer.markdown, withheld.numbers, say(language, "text_withheld"))
+    # A mark repeats the words that it is about: it goes with their sentence.
+    findings = [finding for finding in answer.findings if finding.text in answer.markdown]
+    del answer.findings[:]
+    for finding in findings:
         # Quotes what the material says in place of the answer.
         finding.ClearField("detail")
+        answer.findings.append(finding)
     return found

@@ -32,7 +32,7 @@ class NewLink(Body):
     gives_uploads: bool = Field(
         False,
         description="Whether it shows files that were brought for the answer, and the tables, figures and code made of"
-        " them. Otherwise they are cited by title alone; the text of the answer is shown as it is.",
+        " them. Otherwise they are cited by title alone, and sentences of the answer that cite them are withheld.",
     )
     lifetime_days: int = Field(30, ge=1, le=MAX_LIFETIME_DAYS, description="Days until the link ends by itself.")
 

@@ -153,7 +153,7 @@ class Sharing:
                 try:
                     run = (await self._engine.read_run(run_id)).trajectory
                     withheld = Redaction() if link.gives_uploads else await self._find_private(run)
-                    report = await self._collector.collect(redact(run, withheld), link.language, {})
+                    report = await self._collector.collect(redact(run, withheld, link.language), link.language, {})
                     return replace(report, withheld=withheld.places)
                 except (NotFound, FailedPrecondition):  # a turn whose run is gone costs only itself
                     return None

@@ -32,4 +32,7 @@ def filter_from_proto(request: pb.ListFeedbackRequest) -> Filter:
     """Return which judgements a request asks for."""
     helpful = request.helpful if request.HasField("helpful") else None
     times = (to_seconds(request.after), to_seconds(request.before))
-    return Filter(helpful, request.tag, request.run_id, request.edited, *times, is_own=request.own)
+    return Filter(
+        helpful, request.tag, request.run_id, request.edited, *times,
+        is_own=request.own, conversation=request.conversation_id,
+    )  # fmt: skip

@@ -319,6 +319,7 @@ class Runs:
             trajectory=message,
             running=running,
             parent_run_id=header.parent_run_id,
+            conversation_id=header.conversation_id,
             children=children,
             leg=leg.number,
             todo=find_current_todo(recorded, await self.record.get_edit(run_id)),

@@ -20,6 +20,11 @@ pytestmark = [
 ]
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="window.hacked=1"><rect/></svg>'
+# A script, a request of its own, and ways out of the frame: all without effect.
+HTML = (
+    "<style>b{color:rgb(1,2,3)}</style><b>a table of its own</b><script>parent.hacked=1</script>"
+    f"{HOSTILE}<img src='/healthz/live?from=frame'><a href='javascript:parent.hacked=1'>out</a>"
+).encode()
 WORDS = {
     "en-US": ("Change and run again", "Python of this cell", "Run", "Run again now; not part of the answer"),
     "zh-CN": ("修改并重新运行", "此单元的 Python 代码", "运行", "刚才重新运行的结果，不属于答案"),
@@ -36,6 +41,7 @@ async def test_a_cell_is_changed_and_its_result_stands_below_what_is_recorded(br
         pb.ExecuteResponse(output=chunk),
         pb.ExecuteResponse(display=pb.Display(media_type="application/vnd.plotly.v1+json", data=plot)),
         pb.ExecuteResponse(display=pb.Display(media_type="image/svg+xml", data=SVG)),
+        pb.ExecuteResponse(display=pb.Display(media_type="text/html", data=HTML)),
         pb.ExecuteResponse(outcome=pb.Outcome(status=pb.EXECUTE_STATUS_OK, duration_ms=3)),
     ]
     async with serve_script(Script(days=5), sandbox) as house:
@@ -59,6 +65,12 @@ async def test_a_cell_is_changed_and_its_result_stands_below_what_is_recorded(br
         await expect(now).to_contain_text(HOSTILE)
         await expect(now.locator(".plotly-figure .barlayer")).to_be_visible()
         await expect(now.locator("img")).to_have_js_property("naturalWidth", 9)
+        frame = now.locator("iframe")
+        # No right at all: neither scripts nor an origin.
+        await expect(frame).to_have_attribute("sandbox", "")
+        bold = frame.content_frame.locator("b")
+        await expect(bold).to_have_text("a table of its own")
+        await expect(bold).to_have_css("color", "rgb(1, 2, 3)")
         # What is recorded stays beside it.
         await expect(cell).to_contain_text("AAA.close_adj")
         assert sandbox.executed == ["print(2)"]

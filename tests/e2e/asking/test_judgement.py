@@ -6,7 +6,9 @@ import pytest
 from playwright.async_api import Browser
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
+from tests.e2e.asking.test_long_thread import fill
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
@@ -57,6 +59,23 @@ async def test_a_thumb_down_says_what_was_wrong(
         await expect(helpful).to_have_attribute("aria-pressed", "true")
         await expect(button).to_have_attribute("aria-pressed", "false")
         assert watched.complaints == []
+
+
+async def test_the_judgements_of_a_conversation_are_read_at_once(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        conversation = fill(house, 12)
+        for run_id, helpful in (("run_3", True), ("run_9", True), ("run_9", False)):
+            house.memory.feedback.append(memory.RecordFeedbackRequest(run_id=run_id, helpful=helpful))
+        page = (await open_page(browser, f"{house.url}/#c={conversation}")).page
+        judged = page.locator(".tools [aria-pressed=true]")
+        await expect(page.locator(".tools")).to_have_count(12)
+        await expect(judged).to_have_text(["Helpful", "Not helpful"])
+        [request] = house.memory.listed_feedback
+        assert (request.conversation_id, request.own, request.newest_first) == (conversation, True, True)
+        # One that is said now stands beside them, and takes no further reading.
+        await page.locator(".tools").last.get_by_role("button", name="Helpful", exact=True).press("Enter")
+        await expect(judged).to_have_text(["Helpful", "Not helpful", "Helpful"])
+        assert len(house.memory.listed_feedback) == 1
 
 
 async def test_a_name_without_data_leads_to_the_nearest_that_has_some(browser: Browser) -> None:

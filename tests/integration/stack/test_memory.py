@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.cli.records import memory as memory_records
 from fathom.clients import Clients, connect
-from fathom.core.errors import PermissionDenied
+from fathom.core.errors import InvalidField, PermissionDenied
 from fathom.core.ids import new_id
+from fathom.operations.schedules import open_schedules
+from fathom.services.gateway.schedules.recurrence import Recurrence
+from fathom.services.gateway.schedules.store import Firing, Schedule, ScheduleStore
 from fathom.services.planner.runs.earlier.reminders import MARK
+from fathom.transport.store import open_store
 from tests.integration.stack.test_ask import Stack, ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -65,7 +72,8 @@ async def test_what_is_exported_can_be_erased(stack: Stack) -> None:
     _, clients = stack
     conversation = await fill(clients)
     whole = memory.MemoryScope(everybody=True)
-    rows, token = [], ""
+    rows: list[memory.ExportedRow] = []
+    token = ""
     while not rows or token:
         asked = memory.ExportMemoryRequest(scope=whole, page_size=1000, page_token=token)
         page = await clients.memory.export_memory(asked)
@@ -79,6 +87,44 @@ async def test_what_is_exported_can_be_erased(stack: Stack) -> None:
     assert not erased.tables
     listed = await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))
     assert len(listed.turns) == len(TURNS)
+
+
+async def test_the_commands_export_and_erase_schedules_with_what_their_runs_left(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoints, _ = stack
+    recurrence, firings = Recurrence("day", "09:00", "UTC", 0), (Firing("run_of_anne", 1.0, 2.0, 0),)
+    # In another year than this one, so that no gateway asks it meanwhile.
+    ask_again = {"question": "How is Anne's basket?", "conversation_id": "conv_anne"}
+    schedule = Schedule(
+        "schedule_anne", ask_again, recurrence, "user:anne", created=1.0, due=4e9, firings=firings, is_paused=True
+    )
+    store = open_store(endpoints.store)
+    await store.put("results/run_of_anne/table.arrow", b"Anne's basket")
+    scope, rows = memory.MemoryScope(principal="user:anne"), tmp_path / "rows.jsonl"
+    there = (endpoints.nats, tmp_path, endpoints.services["memory"])
+    async with open_schedules(endpoints.nats) as bucket:
+        await ScheduleStore(bucket, 5).add(schedule)
+        await asyncio.to_thread(memory_records.export, rows, scope, *there)
+        await asyncio.to_thread(memory_records.erase, scope, endpoints.store, *there)
+        left = [place.schedule.id async for place in ScheduleStore(bucket, 5).scan()]
+    [row] = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert (row["table"], row["ask"]) == ("schedules", ask_again)
+    said = capsys.readouterr().out
+    assert "1 schedules" in said.splitlines()[0]
+    assert "memory: 1 schedules" in said
+    assert "schedule_anne" not in left
+    assert await store.keys("results/run_of_anne/") == []
+    await store.close()
+
+
+async def test_schedules_are_left_out_only_by_a_word(stack: Stack, tmp_path: Path) -> None:
+    endpoints, _ = stack
+    scope = memory.MemoryScope(principal="user:anne")
+    with pytest.raises(InvalidField, match="bus"):
+        await asyncio.to_thread(
+            memory_records.export, tmp_path / "rows.jsonl", scope, "", tmp_path, endpoints.services["memory"]
+        )
 
 
 async def test_a_tenant_that_guesses_gets_nothing(stack: Stack) -> None:

@@ -18,6 +18,7 @@ from fathom.core.identity import (
     VARIABLE,
     Tokens,
     environment_credentials,
+    environment_principal,
     environment_tenant,
     make_keys,
 )
@@ -66,4 +67,11 @@ def test_a_program_calls_for_its_tokens_tenant_or_with_the_services_keys_for_any
     assert (environment_tenant(keys), environment_tenant(keys, "fund-8")) == ("default", "fund-8")
     credentials = environment_credentials(keys, "fund-8")
     assert credentials is not None
-    assert tokens.verify(credentials.token("planner"), "planner").tenant == "fund-8"
+    shown = tokens.verify(credentials.token("planner"), "planner")
+    assert shown.tenant == "fund-8"
+    # As whom services see it, so that what it means by "mine" is the same everywhere.
+    assert (environment_principal(own), environment_principal(keys), environment_principal({})) == (
+        "ann",
+        shown.name,
+        "",
+    )

@@ -39,6 +39,7 @@ PURE = (
     "run/run",
     "run/slots",
     "run/suggestions",
+    "staff/dashboard/run-list",
     "staff/dashboard/summary",
     "staff/dictionary",
     "staff/review/compare",
@@ -145,6 +146,11 @@ def test_references_stand_on_their_own_wherever_they_are_written(trees: Trees) -
 
 
 def test_tables_of_the_model_are_tables(trees: Trees) -> None:
+    # In a cell it has no room: its name stays there, and it stands below the table.
+    [table, figure] = trees("| a | b |\n|---|---|\n| Apple [1] | {{figure:fig_1}} |")[0]
+    assert (table["tag"], figure["tag"], figure["name"]) == ("x-table", "x-ref", "fig_1")
+    assert "x-ref" not in json.dumps(table)
+    assert '"tag": "code", "children": ["fig_1"]' in json.dumps(table)
     [answer, words] = trees(ANSWER, "| a | b |\n|---|---|\n| x | y |")
     assert len([node for node in answer if node["tag"] == "x-table"]) == 1
     assert words[0]["tag"] == "x-table"
@@ -553,6 +559,26 @@ def test_an_edit_is_compared_word_by_word_in_both_languages(run_module: Runner) 
     changed = [[part["value"] for part in parts if part["added"] or part["removed"]] for parts in found]
     assert changed[:2] == [["AAA", "BBB"], ["的", "归母"]]
     assert len(changed[2]) == 2
+
+
+def test_only_the_first_page_of_runs_and_those_with_running_ones_are_read_again(run_module: Runner) -> None:
+    def page(*runs: str) -> dict[str, Any]:
+        states = {"run": "UNSPECIFIED", "end": "FINISHED"}
+        return {
+            "runs": [{"run_id": run, "stop_reason": f"STOP_REASON_{states[run[:3]]}"} for run in runs],
+            "next_page_token": "t",
+        }
+
+    program = (
+        "const { pagesToRead, merge } = await load('staff/dashboard/run-list');"
+        "print([pagesToRead(input.pages), merge(...input.merged).runs.map((run) => run.run_id)]);"
+    )
+    pages = [page("end_9"), page("end_8"), page("end_7", "run_6"), page("end_5")]
+    merged = [page("run_9", "end_8"), page("run_10", "end_9")]
+    read, runs = run_module(program, {"pages": pages, "merged": merged})
+    assert read == [0, 2]
+    # What a new run has pushed off the page stays in the list.
+    assert runs == ["run_10", "end_9", "run_9", "end_8"]
 
 
 def test_figures_of_runs_are_by_state_and_by_model(run_module: Runner) -> None:

@@ -160,6 +160,11 @@ async def test_a_run_is_stopped_and_judged(door: Door) -> None:
     newest = {"helpful": True, "tags": ["clear"], "comment": "", "edited_answer": ""}
     assert (await client.get(said)).json() == newest
     assert (await client.get("/v1/runs/a b/feedback")).status_code == 400
+    # All of a conversation at once, each as it was said last.
+    of_all = (await client.get(f"/v1/conversations/conv_{run_id}/feedback")).json()
+    assert of_all == {"judgements": [{"run_id": run_id, **newest}]}
+    assert (await client.get("/v1/conversations/conv_other/feedback")).json() == {"judgements": []}
+    assert (await client.get("/v1/conversations/a b/feedback")).status_code == 400
 
 
 async def test_consent_is_stated_with_a_run_of_a_run_and_of_all(door: Door) -> None:

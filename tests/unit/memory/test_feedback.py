@@ -41,6 +41,8 @@ async def fill(engine: Engine, clock: list[float]) -> None:
         (Filter(after=1001), [1, 2]),
         (Filter(after=1000.5, before=1002), [1]),
         (Filter(helpful=False, run="run_1", tag="unclear"), [1]),
+        (Filter(conversation="c"), [0, 1]),
+        (Filter(conversation="another"), []),
     ],
 )
 async def test_judgements_are_filtered(place: Path | str, chosen: Filter, expected: list[int]) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
-from fathom.core.call import DEFAULT_TENANT, Call, calling
+from fathom.core.call import Call, calling
+from fathom.core.errors import InvalidField
+from fathom.core.identity import environment_principal, environment_tenant
 from fathom.core.ids import new_id
 from fathom.operations.erasure import erase_runs
+from fathom.operations.schedules import TABLE, Owner, StoredSchedule, erase_schedules, list_schedules, open_schedules
+from fathom.transport.bus.base import KeyValue
 from fathom.transport.store import open_store
 from fathom.transport.store.tenant import TenantStore
 
@@ -58,45 +65,91 @@ async def list_rows(clients: Clients, scope: pb.MemoryScope) -> AsyncIterator[pb
             return
 
 
-def export(target: Path, scope: pb.MemoryScope, home: Path, memory: str) -> None:
-    """Write the rows of a scope as JSON lines."""
+def find_owner(scope: pb.MemoryScope) -> Owner:
+    """Return whose schedules a scope means, as the memory service reads it: by default the caller's own."""
+    # A token of another tenant is no reason to refuse: it may be an operator's, which the memory service decides.
+    tenant = scope.tenant or environment_tenant(os.environ)
+    if scope.everybody:
+        return Owner(tenant)
+    return Owner(tenant, scope.principal or environment_principal(os.environ))
+
+
+@asynccontextmanager
+async def open_bucket(bus: str, home: Path, memory: str) -> AsyncIterator[KeyValue | None]:
+    """Open the schedules at a bus, by default the local stack's; None for "-".
+
+    Raises ``InvalidField`` where a memory service is named without the bus beside it: schedules would be left out
+    without a word, or those of another stack meant.
+    """
+    if memory and not bus:
+        raise InvalidField("bus", 'must be the URL of NATS, where schedules are, or "-" to leave them out')
+    if bus == "-":
+        yield None
+        return
+    async with open_schedules(bus or read_endpoints(home).nats) as bucket:
+        yield bucket
+
+
+def export(target: Path, scope: pb.MemoryScope, bus: str, home: Path, memory: str) -> None:
+    """Write the rows of a scope, and its schedules, as JSON lines."""
 
     async def work(clients: Clients) -> None:
         counted: Counter[str] = Counter()
         with target.open("w", encoding="utf-8") as file:
-            async for row in list_rows(clients, scope):
-                line = {"table": row.table, **json.loads(row.row_json)}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-                counted[row.table] += 1
+
+            def write(table: str, values: Mapping[str, Any]) -> None:
+                file.write(json.dumps({"table": table, **values}, ensure_ascii=False) + "\n")
+                counted[table] += 1
+
+            async with open_bucket(bus, home, memory) as bucket:
+                # Rows first: the memory service says whether the caller may have what is of others.
+                async for row in list_rows(clients, scope):
+                    write(row.table, json.loads(row.row_json))
+                for schedule in await list_schedules(bucket, find_owner(scope)) if bucket else ():
+                    write(TABLE, schedule.values)
         typer.echo(f"{target}: " + (", ".join(f"{count} {table}" for table, count in counted.items()) or "nothing"))
 
     with_memory(home, memory, work)
 
 
-def erase(scope: pb.MemoryScope, store: str, home: Path, memory: str) -> None:
-    """Delete the records of the runs of a scope, then its rows."""
+def erase(scope: pb.MemoryScope, store: str, bus: str, home: Path, memory: str) -> None:
+    """Delete the schedules of a scope, the records of its runs, then its rows."""
 
     async def work(clients: Clients) -> None:
-        # The runs first: their ids are in the rows, and whoever is interrupted can begin again.
-        place = store or read_endpoints(home).store
-        if place != "-":
-            runs = {json.loads(row.row_json).get("run", "") async for row in list_rows(clients, scope)} - {""}
-            objects = open_store(place)
-            try:
-                with calling(Call.new(tenant=scope.tenant or DEFAULT_TENANT)):
-                    await erase_runs(TenantStore(objects), runs, typer.echo)
-            finally:
-                await objects.close()
-        deleted: Counter[str] = Counter()
+        async with open_bucket(bus, home, memory) as bucket:
+            # A page of rows first: the memory service says whether the caller may erase what is of others.
+            await clients.memory.export_memory(pb.ExportMemoryRequest(scope=scope, page_size=1))
+            # Before the runs are listed: what is asked no more adds none.
+            schedules = await erase_schedules(bucket, find_owner(scope)) if bucket else []
+        await erase_records(clients, scope, store, home, schedules)
+        deleted: Counter[str] = Counter({TABLE: len(schedules)})
         while True:
             done = await clients.memory.erase_memory(pb.EraseMemoryRequest(request_id=new_id("erase"), scope=scope))
             for table in done.tables:
                 deleted[table.table] += table.rows
             if not done.has_more:
                 break
-        typer.echo(
-            "memory: " + (", ".join(f"{count} {table}" for table, count in deleted.items()) or "nothing was there")
-        )
+        said = [f"{count} {table}" for table, count in deleted.items() if count]
+        typer.echo("memory: " + (", ".join(said) or "nothing was there"))
         typer.echo(REST)
 
     with_memory(home, memory, work)
+
+
+async def erase_records(
+    clients: Clients, scope: pb.MemoryScope, store: str, home: Path, schedules: Sequence[StoredSchedule]
+) -> None:
+    """Delete what the runs of a scope left in the object store, those that its schedules asked for included."""
+    # The runs first: their ids are in the rows, and whoever is interrupted can begin again.
+    place = store or read_endpoints(home).store
+    if place == "-":
+        return
+    runs = {json.loads(row.row_json).get("run", "") async for row in list_rows(clients, scope)} - {""}
+    # Runs without a turn, such as one that failed, are known to their schedule alone.
+    runs.update(run for schedule in schedules for run in schedule.runs)
+    objects = open_store(place)
+    try:
+        with calling(Call.new(tenant=find_owner(scope).tenant)):
+            await erase_runs(TenantStore(objects), runs, typer.echo)
+    finally:
+        await objects.close()

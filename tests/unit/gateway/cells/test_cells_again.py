@@ -40,7 +40,7 @@ async def test_a_changed_cell_runs_with_the_runs_tables_and_the_record_stays(ope
     plot, broken = b'{"data": []}', b"{no json"
     displays = [
         show("application/vnd.plotly.v1+json", plot), show("application/vnd.plotly.v1+json", broken),
-        show("image/png", PNG), show("text/html", b"<b>x</b>"), show("application/json", b"{}"),
+        show("image/png", PNG), show("text/html", b"<b>x</b>\xff"), show("application/json", b"{}"),
     ]  # fmt: skip
     chunk = pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text="warned")
     sandbox.answers["1 + 1"] = [*displays, pb.ExecuteResponse(output=chunk), pb.ExecuteResponse(outcome=OK)]
@@ -51,10 +51,11 @@ async def test_a_changed_cell_runs_with_the_runs_tables_and_the_record_stays(ope
         assert answer.status_code == 200, answer.text
         assert answer.json() == {
             "status": "ok", "stdout": "", "stderr": "warned", "result": "2", "traceback": "", "cause": "",
-            "duration_ms": 3, "left_out": 2, "missing": [],
+            "duration_ms": 3, "left_out": 1, "missing": [],
             "figures": [
                 {"media_type": "application/json", "content": plot.decode()},
                 {"media_type": "image/png", "content": base64.b64encode(PNG).decode()},
+                {"media_type": "text/html", "content": "<b>x</b>\ufffd"},
             ],
         }  # fmt: skip
         assert (await client.get("/v1/runs/run_1")).json() == before

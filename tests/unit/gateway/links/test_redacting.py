@@ -20,6 +20,7 @@ from tests.support.waiting import eventually
 
 Opened = Callable[..., AbstractAsyncContextManager[tuple[httpx.AsyncClient, ReplayHouse]]]
 SECRET = "the merger closes on 3 May"
+QUOTED = "the hurdle rate is 9 %"
 
 
 def sheet(number: int, name: str, vendor: str = "", **more: Any) -> pb.Material:
@@ -64,14 +65,14 @@ def test_cells_of_another_run_are_withheld_unless_it_is_known_to_have_had_no_fil
 def test_a_table_of_an_earlier_turn_counts_too() -> None:
     run = pb.Trajectory(given=[sheet(1, "sheet_1", "upload")], steps=[pb.Step(material=[code(2, "sheet_1 + 1")])])
     assert find_private(run, {}).numbers == {1, 2}
-    assert SECRET not in str(redact(run, find_private(run, {})))
+    assert SECRET not in str(redact(run, find_private(run, {}), "en"))
 
 
 def test_a_run_without_files_is_shown_as_it_is() -> None:
     run = make_run(
         sheet(1, "sheet_1", "skfolio"), code(2, "sheet_1"), pb.Material(number=3, passage=Document(text="x"))
     )
-    assert redact(run, find_private(run, {})) is run
+    assert redact(run, find_private(run, {}), "en") is run
 
 
 async def share(client: httpx.AsyncClient, **body: Any) -> str:
@@ -90,6 +91,7 @@ async def test_a_link_gives_out_no_file_of_ones_own_unless_its_maker_says_so(ope
         for column in script.sheet.columns:
             column.vendor = "upload"
         script.findings = [pb.Finding(kind=pb.FINDING_KIND_UNSUPPORTED, text="gained", detail=SECRET)]
+        script.answer = f"AAA has gained 3 %. As the memo says, {QUOTED} [1].\n\n{script.answer}"
         document = Document(id=SECRET, title=f"Memo {hostile}", text=f"{SECRET} {hostile}", source=SECRET, own=True)
         material = script.material()
         material[0].passage.CopyFrom(document)
@@ -99,7 +101,7 @@ async def test_a_link_gives_out_no_file_of_ones_own_unless_its_maker_says_so(ope
         shown, whole = await share(client), await share(client, gives_uploads=True)
         conversation = (await client.post("/v1/links", json={"conversation_id": "conv_run_1"})).json()
         assert SECRET not in (await client.get(conversation["path"])).text
-    for text in (SECRET, "AAA.close_adj", "px.line", "synthetic 1.0", "no data for CCC"):
+    for text in (SECRET, QUOTED, "AAA.close_adj", "px.line", "synthetic 1.0", "no data for CCC"):
         assert (text in shown, text in whole) == (False, True), text
     # Cited by their titles, at their places.
     for text in ("Memo", "Adjusted close of AAA and BBB", "is of files that are not shared"):

@@ -431,7 +431,7 @@ class RecordFeedbackResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListFeedbackRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn", "own", "newest_first")
+    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn", "own", "newest_first", "conversation_id")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     HELPFUL_FIELD_NUMBER: _ClassVar[int]
@@ -443,6 +443,7 @@ class ListFeedbackRequest(_message.Message):
     WITH_TURN_FIELD_NUMBER: _ClassVar[int]
     OWN_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     helpful: bool
@@ -454,7 +455,8 @@ class ListFeedbackRequest(_message.Message):
     with_turn: bool
     own: bool
     newest_first: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ..., own: bool = ..., newest_first: bool = ...) -> None: ...
+    conversation_id: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ..., own: bool = ..., newest_first: bool = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class Feedback(_message.Message):
     __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time", "conversation_id", "turn")

@@ -447,20 +447,22 @@ class GetRunRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
-    __slots__ = ("trajectory", "running", "parent_run_id", "children", "todo", "leg")
+    __slots__ = ("trajectory", "running", "parent_run_id", "children", "todo", "leg", "conversation_id")
     TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     TODO_FIELD_NUMBER: _ClassVar[int]
     LEG_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     trajectory: _trajectory_pb2.Trajectory
     running: bool
     parent_run_id: str
     children: _containers.RepeatedCompositeFieldContainer[RunSummary]
     todo: _containers.RepeatedCompositeFieldContainer[TodoItem]
     leg: int
-    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ..., parent_run_id: _Optional[str] = ..., children: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., todo: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., leg: _Optional[int] = ...) -> None: ...
+    conversation_id: str
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ..., parent_run_id: _Optional[str] = ..., children: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., todo: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., leg: _Optional[int] = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -132,7 +132,7 @@ function closed(token: Token, children: Node[]): Node[] {
     case "link_open":
       return [linkTo(token, "href", children)];
     case "table_open":
-      return [branch("x-table", [branch("table", children)])];
+      return lift(branch("table", children));
     case "th_open":
     case "td_open":
       return [branch(token.tag, children, { align: align === "left" ? "" : align })];
@@ -165,6 +165,19 @@ function hoist(children: Node[], wrap: (words: Node[]) => Node[]): Node[] {
   if (words.length === 1 && typeof words[0] === "string" && /^[.。]\s*$/.test(words[0])) words = [];
   close();
   return out;
+}
+
+// A table or a figure has no room in a cell: it stands below the table, and its name in the cell.
+function lift(table: Branch): Node[] {
+  const found: Node[] = [];
+  const named = (nodes: Node[]): Node[] => nodes.map((node) => {
+    if (isReference(node)) {
+      found.push(node);
+      return branch("code", [node.name]);
+    }
+    return typeof node === "string" || isCite(node) ? node : { ...node, children: named(node.children) };
+  });
+  return [branch("x-table", [{ ...table, children: named(table.children) }]), ...found];
 }
 
 function trim(words: Node[]): Node[] {

@@ -5,13 +5,13 @@ import type { components } from "../../generated/schema";
 type Schemas = components["schemas"];
 
 export type Accepted = Schemas["Accepted"];
-export type Judgement = Schemas["Judgement"];
 export type DecisionPage = Schemas["DecisionPage"];
 export type ReviewDecision = Schemas["ShownDecision"];
 export type ReviewItem = Schemas["Item"];
 export type ReviewMachine = Schemas["ShownMachine"];
 export type ReviewQueues = Schemas["Queues"];
 export type ReviewText = Schemas["ShownText"];
+export type JudgementList = Schemas["JudgementList"];
 export type RunChanges = Schemas["RunChanges"];
 export type Schedule = Schemas["ScheduleState"];
 export type ScheduleList = Schemas["ScheduleList"];

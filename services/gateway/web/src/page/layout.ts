@@ -5,6 +5,9 @@ export const TABS = ["sources", "data", "code", "trace", "memory"] as const;
 export type Tab = (typeof TABS)[number];
 export type DialogName = "" | "palette" | "settings" | "help" | "share" | "repeat";
 
+// What may lie over the page.
+export type Surface = "panel" | "sidebar" | "dialog";
+
 // What a new link is to show.
 export interface Shared {
   run: string;
@@ -35,8 +38,8 @@ export class Layout extends Store {
   repeated: Repeated | null = null;
   // The entry of the panel to bring into sight, as a selector.
   mark = "";
-  // What had the focus when something was opened over it.
-  #opener: HTMLElement | null = null;
+  // What had the focus when each of them was opened over it: a dialog may be opened from a drawer.
+  readonly #openers: Record<Surface, HTMLElement | null> = { panel: null, sidebar: null, dialog: null };
 
   constructor() {
     super();
@@ -52,19 +55,19 @@ export class Layout extends Store {
   get isSidebarOver(): boolean { return this.isEmbedded || !this.#two.matches; }
 
   togglePanel(isOpen = !this.isPanelOpen): void {
-    this.#remember(isOpen && !this.isPanelOpen);
+    this.#remember("panel", isOpen && !this.isPanelOpen);
     this.isPanelOpen = isOpen;
     this.changed();
   }
 
   toggleSidebar(isOpen = !this.isSidebarOpen): void {
-    this.#remember(isOpen && !this.isSidebarOpen);
+    this.#remember("sidebar", isOpen && !this.isSidebarOpen);
     this.isSidebarOpen = isOpen;
     this.changed();
   }
 
   open(dialog: DialogName): void {
-    this.#remember(dialog !== "" && this.dialog === "");
+    this.#remember("dialog", dialog !== "" && this.dialog === "");
     this.dialog = dialog;
     this.changed();
   }
@@ -86,14 +89,16 @@ export class Layout extends Store {
     this.togglePanel(true);
   }
 
-  #remember(isOpening: boolean): void {
-    if (isOpening && document.activeElement instanceof HTMLElement) this.#opener = document.activeElement;
+  #remember(surface: Surface, isOpening: boolean): void {
+    if (isOpening && document.activeElement instanceof HTMLElement) this.#openers[surface] = document.activeElement;
   }
 
   // Gives the focus back to what opened the thing that is closed; for Radix, which knows its own triggers only.
-  readonly restoreFocus = (event: Event): void => {
+  readonly restoreFocus = (surface: Surface) => (event: Event): void => {
     event.preventDefault();
-    const opener = this.#opener?.isConnected && this.#opener !== document.body ? this.#opener : document.getElementById("question");
-    opener?.focus();
+    const opener = this.#openers[surface];
+    this.#openers[surface] = null;
+    const isThere = opener?.isConnected && opener !== document.body && opener.checkVisibility();
+    (isThere ? opener : document.getElementById("question"))?.focus();
   };
 }

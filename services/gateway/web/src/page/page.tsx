@@ -22,7 +22,13 @@ export function Page({ parts }: { parts: PageParts }) {
   useStore(parts.preferences);
   useShortcuts(parts);
   // Not when the reader comes back to turns that are there.
-  useEffect(() => { if (!parts.session.turns.length) void parts.session.resume(); }, [parts]);
+  useEffect(() => {
+    const { session } = parts;
+    if (!session.turns.length) void session.resume();
+    const follow = (): void => void session.turnToAddress();
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, [parts]);
   return (
     <PageContext value={parts}>
       <Wishes />

@@ -12,6 +12,9 @@ export function readPlace(): Place {
   return { conversation: parts.get("c") ?? "", run: parts.get("run") ?? "", after: parts.get("after") ?? "" };
 }
 
+// Whether the address is of something else: the staff's area, or a part of a text.
+export const isElsewhere = (): boolean => !/^(#?|#(c|run|after)=.*)$/.test(location.hash);
+
 export function writePlace({ conversation, run, after }: Place): void {
   const parts = new URLSearchParams({ ...(conversation && { c: conversation }), ...(run && { run }), ...(after && { after }) });
   history.replaceState(null, "", `#${parts}`);

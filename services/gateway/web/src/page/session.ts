@@ -8,7 +8,7 @@ import { word } from "../base/words";
 import type { Accepted } from "../contract/types";
 import type { Uploads } from "../composer/uploads";
 import { Turn } from "../turn/turn";
-import { readPlace, writePlace } from "./place";
+import { type Place, isElsewhere, readPlace, writePlace } from "./place";
 import { type KnownTurn, Threads } from "./threads";
 import { passOverAbsence, readNewestTurns, readTurns, recallTurn } from "./turns";
 import type { Unlisted } from "./unlisted";
@@ -42,9 +42,7 @@ export class Session extends Store {
 
   constructor(queries: QueryClient, uploads: Uploads, unlisted: Unlisted) {
     super();
-    this.#queries = queries;
-    this.#uploads = uploads;
-    this.#unlisted = unlisted;
+    [this.#queries, this.#uploads, this.#unlisted] = [queries, uploads, unlisted];
     uploads.onProblem = (text) => this.complain(text);
   }
 
@@ -65,8 +63,7 @@ export class Session extends Store {
     this.#threads.clear();
     this.#isUnread = false;
     this.inspected = this.arriving = null;
-    this.isOpening = false;
-    this.problem = "";
+    [this.isOpening, this.problem] = [false, ""];
     this.#uploads.clear();
     this.#locate("", "");
     this.changed();
@@ -133,6 +130,13 @@ export class Session extends Store {
     }
   }
 
+  // What the address has been changed to by the reader: another conversation, or a run.
+  async turnToAddress(): Promise<void> {
+    const place = readPlace();
+    const isHere = place.conversation === this.conversation && (!place.run || this.turns.some((turn) => turn.run.id === place.run));
+    if (!isHere && !isElsewhere()) await this.#goTo(place);
+  }
+
   // After a reload: the conversation's turns, then the run that may still be going on.
   async resume(): Promise<void> {
     const place = readPlace();
@@ -145,6 +149,9 @@ export class Session extends Store {
       if (!isWanted() || !place.run || this.turns.some((turn) => turn.run.id === place.run)) return;
       const record = await insist(() => readRun(place.run), isWanted, (thrown) => this.#wait(thrown));
       if (!isWanted()) return;
+      // A run of another conversation than the address says is shown there, and what is asked next follows it.
+      const own = record.conversation_id;
+      if (own && own !== place.conversation) return await this.#goTo({ conversation: own, run: place.run, after: "" });
       this.#locate(place.conversation, place.run, place.after ? Number(place.after) : null);
       const turn = this.#add(record.trajectory?.question ?? "", place.run);
       if (record.running) turn.follow();
@@ -156,12 +163,17 @@ export class Session extends Store {
     }
   }
 
+  async #goTo(place: Place): Promise<void> {
+    this.fresh();
+    writePlace(place);
+    await this.resume();
+  }
+
   #opened(): void { this.isOpening = false; this.changed(); }
 
   // Says that the gateway is away, until it answers.
   #wait(thrown: unknown): void {
-    const problem = asProblem(thrown);
-    this.complain(`${word("reconnecting")} ${problem.culprit || problem.message}`);
+    this.complain(`${word("reconnecting")} ${asProblem(thrown).culprit || asProblem(thrown).message}`);
   }
 
   // Shows the way to the newest turn, or to the one that the reader was at.

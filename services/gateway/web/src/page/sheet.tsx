@@ -14,7 +14,7 @@ export function DialogSheet({ name, title, className = "", children }: { name: D
     <Dialog.Root open={layout.dialog === name} onOpenChange={(isOpen) => layout.open(isOpen ? name : "")}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
-        <Dialog.Content className={`dialog ${className}`} aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus}>
+        <Dialog.Content className={`dialog ${className}`} aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus("dialog")}>
           <div className="dialog-head">
             <Dialog.Title>{title}</Dialog.Title>
             <Dialog.Close asChild><button type="button" className="quiet" aria-label={word("close")} title={word("close")}>✕</button></Dialog.Close>

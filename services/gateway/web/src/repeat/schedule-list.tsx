@@ -18,12 +18,19 @@ export function ScheduleEntries() {
   const [problem, setProblem] = useState("");
   const list = useQuery({ queryKey: KEYS.schedules, queryFn: readSchedules });
   const schedules = list.data?.schedules ?? [];
-  const act = async (work: () => Promise<unknown>): Promise<void> => {
-    await work().then(() => setProblem(""), (thrown: unknown) => setProblem(asProblem(thrown).message));
+  // Returns whether it was done.
+  const act = async (work: () => Promise<unknown>): Promise<boolean> => {
+    const isDone = await work().then(() => true, (thrown: unknown) => {
+      setProblem(asProblem(thrown).message);
+      return false;
+    });
+    if (isDone) setProblem("");
     await queries.invalidateQueries({ queryKey: KEYS.schedules });
+    return isDone;
   };
   const remove = async (schedule: Schedule): Promise<void> => {
-    await act(() => deleteSchedule(schedule.id));
+    // What was refused is still there, and its button has the focus.
+    if (!await act(() => deleteSchedule(schedule.id))) return;
     announce(word("scheduleGone"));
     // What has the focus goes with its schedule.
     title.current?.focus();

@@ -25,11 +25,11 @@ export function LinkList() {
       await withdrawLink(link.id);
       setProblem("");
       announce(word("withdrawn"));
+      // What has the focus goes with its link.
+      title.current?.focus();
     } catch (thrown) {
       setProblem(asProblem(thrown).message);
     }
-    // What has the focus goes with its link.
-    title.current?.focus();
     await queries.invalidateQueries({ queryKey: KEYS.links });
   };
   const failed = problem || (list.error ? asProblem(list.error).message : "");

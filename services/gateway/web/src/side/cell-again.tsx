@@ -1,7 +1,7 @@
 // A cell of an answer's code that the reader changes and runs again: what it gives now stands below what is recorded.
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 
-import { FigureView } from "../answer/figures/figure";
+import { FigureView, HtmlFrame } from "../answer/figures/figure";
 import type { Drawing } from "../answer/figures/plotly";
 import { asProblem, path, post } from "../base/api";
 import { announce } from "../base/announce";
@@ -92,6 +92,7 @@ function Given({ run, result }: { run: string; result: CellResult }) {
 function Shown({ run, place, figure }: { run: string; place: number; figure: CellResult["figures"][number] }) {
   const name = `${word("figure")} ${place + 1}`;
   const [drawing] = useState(() => (figure.media_type === "application/json" ? JSON.parse(figure.content) as Drawing : null));
+  if (figure.media_type === "text/html") return <HtmlFrame title={name} html={figure.content} />;
   // A picture can do nothing from within an image, whatever it holds.
   if (!drawing) return <img className="shown-picture" alt={name} src={`data:${figure.media_type};base64,${figure.content}`} />;
   return <FigureView runId={run} figure={{ id: name, title: "" }} sources="" drawing={drawing} />;

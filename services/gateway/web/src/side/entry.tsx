@@ -3,7 +3,6 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 
 import { asProblem, call, patch, path } from "../base/api";
-import { announce } from "../base/announce";
 import { KEYS } from "../base/queries";
 import { word } from "../base/words";
 import type { Conversation } from "../contract/types";
@@ -35,6 +34,7 @@ export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, o
   const [isRenamed, setRenamed] = useState(false);
   const open = useRef<HTMLButtonElement>(null);
   const isLeftByKey = useRef(false);
+  const [problem, setProblem] = useState("");
   useEffect(() => {
     if (isRenamed || !isLeftByKey.current) return;
     isLeftByKey.current = false;
@@ -43,8 +43,9 @@ export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, o
   const attempt = async (act: () => Promise<unknown>): Promise<void> => {
     try {
       await act();
+      setProblem("");
     } catch (thrown) {
-      announce(asProblem(thrown).message);
+      setProblem(asProblem(thrown).message);
     }
     await queries.invalidateQueries({ queryKey: KEYS.conversations });
   };
@@ -71,6 +72,7 @@ export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, o
       <Act label={item.pinned ? "unpin" : "pin"} title={item.title} sign={item.pinned ? "★" : "☆"} onAct={() => change({ pinned: !item.pinned })} />
       <Act label="rename" title={item.title} sign="✎" onAct={() => setRenamed(true)} />
       <Removal title={item.title} onRemove={remove} />
+      {problem && <span className="chip bad" role="alert">{problem}</span>}
     </div>
   );
 }

@@ -58,9 +58,9 @@ function Entry({ fact, attempt }: { fact: Fact; attempt: (act: () => Promise<unk
         {word(`fact_${kindOfFact(fact)}`)}<span className="spacer" />
         <button type="button" className="quiet" aria-label={`${word("editFact")}: ${fact.text}`} onClick={() => setEdited(true)}>✎</button>
         <button type="button" className="quiet" aria-label={`${word("remove")}: ${fact.text}`} onClick={(event) => {
-          // What has the focus goes with its fact.
-          event.currentTarget.closest(".memory")?.querySelector<HTMLElement>(":scope > form [name=text]")?.focus();
-          void attempt(() => dropFact(fact));
+          const form = event.currentTarget.closest(".memory")?.querySelector<HTMLElement>(":scope > form [name=text]");
+          // What has the focus goes with its fact; of one that stays the button keeps it.
+          void attempt(() => dropFact(fact)).then((isOver) => { if (isOver) form?.focus(); });
         }}>✕</button>
       </div>
       {fact.value && <strong>{fact.value.replaceAll(",", ", ")}</strong>}<div>{fact.text}</div>

@@ -19,7 +19,7 @@ export function Panel() {
     <Dialog.Root open={layout.isPanelOpen} onOpenChange={(isOpen) => layout.togglePanel(isOpen)}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
-        <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus}>
+        <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus("panel")}>
           <div id="panel" className="panel drawer"><Dialog.Title className="sr-only">{word("panel")}</Dialog.Title><Body /></div>
         </Dialog.Content>
       </Dialog.Portal>

@@ -26,7 +26,7 @@ export function Sidebar() {
     <Dialog.Root open={layout.isSidebarOpen} onOpenChange={(isOpen) => layout.toggleSidebar(isOpen)}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
-        <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus}>
+        <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus("sidebar")}>
           <div id="sidebar" className="sidebar drawer"><Dialog.Title className="sr-only">{word("conversations")}</Dialog.Title><Body /></div>
         </Dialog.Content>
       </Dialog.Portal>

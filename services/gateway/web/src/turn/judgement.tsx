@@ -2,11 +2,11 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 
-import { asProblem, call, path, post } from "../base/api";
+import { asProblem, path, post } from "../base/api";
 import { announce } from "../base/announce";
-import { KEYS } from "../base/queries";
+import { KEYS, readJudgements } from "../base/queries";
 import { word } from "../base/words";
-import type { Judgement } from "../contract/types";
+import type { JudgementList } from "../contract/types";
 
 // Kept as the judgement's tags.
 const REASONS = ["wrong_number", "wrong_question", "wrong_missing", "wrong_source", "wrong_old", "wrong_unclear"];
@@ -26,11 +26,11 @@ export interface Judging {
   judge: (said: Said) => Promise<void>;
 }
 
-export function useJudging(run: string): Judging {
+export function useJudging(run: string, conversation: string): Judging {
   const queries = useQueryClient();
-  const key = KEYS.judgement(run);
-  // What was said before, here or in another browser; nobody changes it meanwhile but this reader.
-  const kept = useQuery({ queryKey: key, queryFn: () => call<Judgement>(path("runs", run, "feedback")), staleTime: Infinity });
+  const key = KEYS.judgements(conversation);
+  // What was said before of all its answers, here or in another browser; nobody changes it meanwhile but this reader.
+  const kept = useQuery({ queryKey: key, queryFn: () => readJudgements(conversation), enabled: conversation !== "", staleTime: Infinity });
   const [isAsking, ask] = useState(false);
   const [problem, setProblem] = useState("");
   const judge = async (said: Said): Promise<void> => {
@@ -38,7 +38,9 @@ export function useJudging(run: string): Judging {
       await post(path("runs", run, "feedback"), said);
       // One that is still being read is older than this.
       await queries.cancelQueries({ queryKey: key });
-      queries.setQueryData<Judgement>(key, { tags: [], comment: "", edited_answer: "", ...said });
+      queries.setQueryData<JudgementList>(key, (known) => ({
+        judgements: [...(known?.judgements ?? []).filter((one) => one.run_id !== run), { run_id: run, tags: [], comment: "", edited_answer: "", ...said }],
+      }));
       setProblem("");
       ask(false);
       announce(word("thanks"));
@@ -46,7 +48,8 @@ export function useJudging(run: string): Judging {
       setProblem(asProblem(thrown).message);
     }
   };
-  return { judged: kept.data?.helpful ?? null, isAsking, problem, ask, judge };
+  const judged = kept.data?.judgements.find((one) => one.run_id === run)?.helpful ?? null;
+  return { judged, isAsking, problem, ask, judge };
 }
 
 export function Thumbs({ judging: { judged, isAsking, problem, ask, judge } }: { judging: Judging }) {

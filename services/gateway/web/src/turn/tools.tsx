@@ -16,7 +16,7 @@ export function Tools({ turn, onEdit }: { turn: Turn; onEdit: () => void }) {
     await session.branch(turn).catch((thrown: unknown) => session.complain(asProblem(thrown).message));
     document.getElementById("question")?.focus();
   };
-  const judging = useJudging(run.id);
+  const judging = useJudging(run.id, session.conversation);
   return (
     <>
       <div className="tools">

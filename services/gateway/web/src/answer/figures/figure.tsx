@@ -53,11 +53,20 @@ function FramedFigure({ runId, figure, sources, onCode }: Props) {
     <FigureFrame id={figure.id} title={figure.title} note={sources} onCode={onCode}>
       <div className="plot">
         {isBroken ? <span className="chip bad">{word("noDrawing")}</span>
-          : figure.ref?.content_type === "text/html" ? <iframe src={source} title={name} sandbox="" className="shown-html" />
+          : figure.ref?.content_type === "text/html" ? <HtmlFrame title={name} source={source} />
             : <img src={source} alt={name} className="shown-picture" onError={() => setBroken(true)} />}
       </div>
     </FigureFrame>
   );
+}
+
+// As the gateway serves the HTML of a run's figures: styles and pictures of its own, and nothing from anywhere.
+const HTML_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+// HTML of a cell from its address, or as it is given: without scripts, an origin or a way out, whatever it holds.
+export function HtmlFrame({ title, source, html }: { title: string; source?: string; html?: string }) {
+  const given = html !== undefined && `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${HTML_POLICY}">${html}`;
+  return <iframe {...(given ? { srcDoc: given } : { src: source })} title={title} sandbox="" className="shown-html" />;
 }
 
 // In the place of a figure whose code failed: what went wrong, and the way to its record.

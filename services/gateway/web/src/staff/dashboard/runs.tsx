@@ -1,5 +1,5 @@
 // The runs of the tenant: how they ended, what each model took, and the runs one by one.
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 
 import { asProblem, call, path } from "../../base/api";
 import { count, duration } from "../../base/format";
@@ -7,6 +7,7 @@ import { language } from "../../base/words";
 import type { RunPage, RunSummary } from "../../contract/types";
 import { Problems } from "../review/problems";
 import { say } from "../words";
+import { merge, pagesToRead } from "./run-list";
 import { type Figures, type ModelFigures, durationOf, laneOf, stateOf, summarize, tokensOf } from "./summary";
 
 const PAGE = 200;
@@ -15,17 +16,34 @@ const REFRESH_MS = 15_000;
 const readPage = (token: string): Promise<RunPage> =>
   call<RunPage>(`${path("runs")}?${new URLSearchParams({ page_size: String(PAGE), page_token: token })}`);
 
+const RUNS = ["staff", "runs"];
+
+// Reads again what may have changed of the pages that are shown, and not all of them.
+function useRefresh(list: InfiniteData<RunPage> | undefined): Error | null {
+  const queries = useQueryClient();
+  const refresh = async (): Promise<number> => {
+    const places = pagesToRead(list?.pages ?? []);
+    const fresh = await Promise.all(places.map((place) => readPage(String(list!.pageParams[place]))));
+    queries.setQueryData<InfiniteData<RunPage>>(RUNS, (known) => known && {
+      ...known, pages: known.pages.map((page, place) => (places.includes(place) ? merge(page, fresh[places.indexOf(place)]!) : page)),
+    });
+    return Date.now();
+  };
+  return useQuery({ queryKey: [...RUNS, "refresh"], queryFn: refresh, enabled: list !== undefined, refetchInterval: REFRESH_MS, initialData: 0, staleTime: REFRESH_MS }).error;
+}
+
 export function Runs() {
   const list = useInfiniteQuery({
-    queryKey: ["staff", "runs"], queryFn: ({ pageParam }) => readPage(pageParam), refetchInterval: REFRESH_MS,
-    initialPageParam: "", getNextPageParam: (page) => page.next_page_token || undefined,
+    queryKey: RUNS, queryFn: ({ pageParam }) => readPage(pageParam), initialPageParam: "", getNextPageParam: (page) => page.next_page_token || undefined,
   });
+  const away = useRefresh(list.data);
+  const failure = list.error ?? away;
   const runs = list.data?.pages.flatMap((page) => page.runs) ?? [];
   return (
     <>
       <h2>{say("runs")}</h2>
       <p className="dim">{say("runsNote")} <a href="trainings">{say("trainings")}</a></p>
-      <Problems problem={list.error ? asProblem(list.error) : null} />
+      <Problems problem={failure ? asProblem(failure) : null} />
       {list.isPending && <p className="dim" role="status">{say("loading")}</p>}
       {list.data && !runs.length && <p className="dim" role="status">{say("noRuns")}</p>}
       {runs.length > 0 && <Summary figures={summarize(runs)} total={runs.length} />}
