@@ -80,6 +80,10 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         "fathom eval hallucination --help",
         "needs an aligned model; tests/integration/policy/test_eval_hallucination.py compares two",
     ),
+    "fathom prompt plans v1 v2 --model rules": (
+        "fathom prompt plans v1 v2 --model rules --limit 2",
+        "two questions instead of all",
+    ),
     "fathom shadow watch": (
         "fathom shadow watch --help",
         "goes on until it decides; tests/integration/stack/training/test_shadow_live.py compares two versions",
