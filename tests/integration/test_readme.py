@@ -34,6 +34,7 @@ AS_THEY_STAND: Mapping[str, str] = {
     "fathom runs list": "run_",
     "fathom review queue": "comparison",
     "fathom prompt lint": "",
+    "fathom eval set33 --check": "0 problems",
     "fathom doctor": "SERVING",
     "python examples/grpc_client.py": '"snapshot"',
     "fathom data synth --target tasks": "",
@@ -70,6 +71,18 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
     "fathom shadow compare tiny@12 tiny@11": (
         "fathom shadow compare --help",
         "needs two versions of weights; tests/integration/stack/training/test_shadow.py compares one with itself",
+    ),
+    "fathom eval set33 --model rules": (
+        "fathom eval set33 --model rules --item financial-07",
+        "one question instead of all",
+    ),
+    "fathom eval hallucination smollm2 tuned": (
+        "fathom eval hallucination --help",
+        "needs an aligned model; tests/integration/policy/test_eval_hallucination.py compares two",
+    ),
+    "fathom prompt plans v1 v2 --model rules": (
+        "fathom prompt plans v1 v2 --model rules --limit 2",
+        "two questions instead of all",
     ),
     "fathom shadow watch": (
         "fathom shadow watch --help",

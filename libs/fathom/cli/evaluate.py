@@ -95,6 +95,67 @@ def grade_pairs(
 
 
 @app.command()
+def set33(
+    item: Annotated[Optional[list[str]], typer.Option(help="Id, kind or language; repeatable; all by default.")] = None,  # noqa: UP045
+    model: Annotated[str, typer.Option(help="Model that answers; by default the stack's.")] = "",
+    output: Annotated[
+        Path, typer.Option(help="Folder of answers and reports; what is answered in it is not asked again.")
+    ] = Path("set33"),
+    method: Annotated[
+        str, typer.Option(help="Rank all answers in the folder and the references: pairwise or rubric.")
+    ] = "",
+    check: Annotated[bool, typer.Option("--check", help="Only compute every number of the references anew.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
+    planner: Annotated[str, typer.Option(help="URL of a planner; by default the local stack's.")] = "",
+    reward: Annotated[str, typer.Option(help="URL of a reward service; with --planner and --method.")] = "",
+    gateway: Annotated[str, typer.Option(help="URL of a gateway, which takes the attachments; with --planner.")] = "",
+    home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Ask the shipped set of 33 questions: events, financial analysis and industries, in English and Chinese.
+
+    The score is the share of the reference's computed figures that an answer states in words; --method has the judge
+    rank the answers of all models in the folder, with the references as a contestant.
+    """
+    from fathom.cli.records import set33 as implementation
+
+    if planner and not gateway:
+        raise InvalidField("gateway", "is needed with --planner: some questions have attachments")
+    if planner and method and not reward:
+        raise InvalidField("reward", "is needed with --planner and --method")
+    if check:
+        raise typer.Exit(implementation.check(home))
+    target = implementation.find_target(home, planner, reward, gateway, model)
+    raise typer.Exit(implementation.run(target, item or [], output, method, seed))
+
+
+@app.command()
+def hallucination(
+    before: Annotated[str, typer.Argument(help="MODEL or MODEL@VERSION, or a file of replies of an earlier call.")],
+    after: Annotated[str, typer.Argument(help="The same for the aligned model.")],
+    questions: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="YAML file of questions: id, topic, language, question, accepted; by default the package's."),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder of replies and report.")] = Path("hallucination"),
+    policy: Annotated[str, typer.Option(help="URL of a policy service; by default the local stack's.")] = "",
+    home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Probe for narrow hallucination: what a model knew before it was aligned, and answers wrongly afterwards.
+
+    Both are asked the same short questions of common knowledge, greedily; shares have 95 % intervals (Wilson), and
+    McNemar's exact test holds what was lost against what was gained.
+    """
+    from fathom.cli.records import hallucination as implementation
+
+    endpoints = implementation.find_endpoints(home, policy, (before, after))
+    raise typer.Exit(implementation.run(before, after, questions, output, endpoints))
+
+
+@app.command()
 def watch(
     config: Annotated[Optional[Path], typer.Option(help="YAML file with sections 'runtime' and 'grading'.")] = None,  # noqa: UP045
     home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(

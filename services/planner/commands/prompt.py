@@ -152,6 +152,44 @@ def evaluate(
 
 
 @app.command()
+def plans(
+    versions: Annotated[
+        list[str], typer.Argument(help="Two versions of the plan prompt: without and with, e.g. v1 v2.")
+    ],
+    model: Model = "",
+    seeds: Annotated[int, typer.Option(help="Draws of the examples, for each question.", min=1, max=20)] = 1,
+    limit: Annotated[int, typer.Option(help="At most this many questions.", min=1)] = 33,
+    language: Annotated[str, typer.Option(help="Only questions in en or zh.")] = "",
+    questions: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="JSON lines as for eval; by default the questions of `fathom eval set33`."),
+    ] = None,
+    guided: Annotated[bool, typer.Option(help="Let the model's grammar allow only plans of the schema.")] = False,
+    own: Own = None,
+    home: Home = HOME,
+) -> None:
+    """Ablate the examples of the plan prompt: the same questions planned by a model without and with them."""
+    from fathom.operations.evaluation.items import load_items
+    from fathom.services.planner.commands.plans import choose_questions, format_ablation, sample_plans
+    from fathom.services.planner.prompts.catalogue import load_catalogue
+
+    if len(versions) != 2:
+        raise InvalidField("versions", "name two")
+    catalogue = load_catalogue(own)
+    known = [question for question, _ in read_cases(questions)] if questions else [one.question for one in load_items()]
+    asked = choose_questions(known, limit, language)
+
+    async def work(clients: Clients) -> None:
+        sides = [
+            await sample_plans(clients, catalogue, version, asked, seeds, model, is_guided=guided)
+            for version in versions
+        ]
+        print(format_ablation(versions, sides))
+
+    run_with_clients(home, work)
+
+
+@app.command()
 def report(
     stage: Annotated[str, typer.Argument(help="Stage, e.g. answer.")] = "answer",
     last: Annotated[int, typer.Option(help="Number of the newest runs.")] = 500,

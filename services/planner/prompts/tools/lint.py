@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 
 from fathom.domain.chat.pipeline import STAGES as WORKFLOW_STAGES
 from fathom.services.planner.prompts.catalogue import AUTO_NUMBER, EXAMPLES, Catalogue, Prompt
 
-FEW_SHOT_STAGES = frozenset({"research"})
+FEW_SHOT_STAGES = frozenset({"plan", "research"})
 """Stages that write queries; examples in other stages would make all answers alike."""
 PREFIX_STAGES = frozenset({"research", "search_r1", *WORKFLOW_STAGES})
 """Stages whose prompt is the prefix of every request, before tools and question."""
@@ -110,6 +111,36 @@ def check_examples(prompt: Prompt) -> Iterator[Problem]:
         yield Problem(prompt.id, "few-shot", "a block of examples is malformed")
 
 
+def check_json_examples(prompt: Prompt) -> Iterator[Problem]:
+    """Show in each example of a JSON prompt an output that its schema takes, and in a good one no other."""
+    schema = prompt.header.output_schema
+    if schema is None:
+        return
+    checker = jsonschema.Draft202012Validator(schema)
+    for name, examples in prompt.examples.items():
+        for example in examples:
+            fits = [checker.is_valid(value) for value in list_json(example.text)]
+            # A model copies the form of examples before it obeys a schema.
+            if not any(fits) or (example.case == "good" and not all(fits)):
+                what = example.text.splitlines()[0]
+                yield Problem(
+                    prompt.id, "example-output", f"an example of {name!r} has no output of the schema: {what}"
+                )
+
+
+def list_json(text: str) -> list[Any]:
+    """Return the JSON lists and objects that stand in a text, the outermost only."""
+    decode, found, place = json.JSONDecoder().raw_decode, [], 0
+    while (start := next((i for i in range(place, len(text)) if text[i] in "[{"), None)) is not None:
+        try:
+            value, place = decode(text, start)
+        except ValueError:
+            place = start + 1
+        else:
+            found.append(value)
+    return found
+
+
 def check_prefix(prompt: Prompt) -> Iterator[Problem]:
     """Keep the cached prefix stable: nothing that changes from run to run, and no parameter schema of a tool."""
     if prompt.header.stage in PREFIX_STAGES:
@@ -139,7 +170,7 @@ def check_length(prompt: Prompt) -> Iterator[Problem]:
 
 
 RULES: tuple[Callable[[Prompt], Iterator[Problem]], ...] = (
-    check_output, check_examples, check_prefix, check_limits, check_length,
+    check_output, check_examples, check_json_examples, check_prefix, check_limits, check_length,
 )  # fmt: skip
 
 
