@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from fathom.clients.local import read_endpoints
+from fathom.trainers.commands.left_out import say_left_out
 
 
 def convert_set(
@@ -19,8 +20,7 @@ def convert_set(
     done = convert(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
     for split, path in done.files.items():
         typer.echo(f"{split}: {done.rows[split]:,} prompts in {path}")
-    for reason, count in sorted(done.left_out.items()):
-        typer.echo(f"left out: {count:,} ({reason})")
+    say_left_out(done.left_out)
 
 
 def synthesise(home: Path, target: Path, *, count: int, seed: int, test_share: float) -> None:

@@ -14,6 +14,7 @@ from fathom.clients.local import read_endpoints
 from fathom.core.call import Call, calling
 from fathom.core.errors import NotFound
 from fathom.core.identity import environment_tenant
+from fathom.trainers.commands.left_out import say_left_out
 
 if TYPE_CHECKING:
     from fathom.api.memory.v1.memory_pb2 import Feedback
@@ -42,8 +43,7 @@ def export_episodes(kind: str, target: Path, home: Path, *, tenant: str, **optio
     source = Source(home, environment_tenant(os.environ, tenant))
     done = asyncio.run(write(cast(Kind, kind), target, source, **options))
     typer.echo(f"{done.rows:,} rows in {target}: {done.learned_tokens:,} of {done.tokens:,} tokens carry loss")
-    for reason, count in sorted((+done.left_out).items()):
-        typer.echo(f"left out: {count:,} ({reason})")
+    say_left_out(done.left_out)
     if not done.rows:
         typer.echo("nothing was found to export, and nothing was written", err=True)
         raise typer.Exit(1)

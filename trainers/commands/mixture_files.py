@@ -11,6 +11,7 @@ import typer
 
 from fathom.core.errors import InvalidField
 from fathom.domain.replacing import write_lines
+from fathom.trainers.commands.left_out import say_left_out
 from fathom.trainers.commands.stage_files import run_on_stack
 from fathom.trainers.data.mixtures.exporting import Built, Kind, build_rows
 from fathom.trainers.data.mixtures.lengths import measure
@@ -37,8 +38,7 @@ def export_file(
         return await build_rows(records, wanted, limit=limit, with_framework=framework, renderer=renderer)
 
     built = run_on_stack(home, build) if model else asyncio.run(build(None))
-    for reason, count in sorted(built.left_out.items()):
-        typer.echo(f"left out: {count:,} ({reason})")
+    say_left_out(built.left_out)
     if not built.rows:
         typer.echo("there is no accepted row, and nothing was written", err=True)
         raise typer.Exit(1)

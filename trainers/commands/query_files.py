@@ -12,6 +12,7 @@ import typer
 
 from fathom.clients.local import read_endpoints
 from fathom.domain.text.overlap import Text, find_leaks
+from fathom.trainers.commands.left_out import say_left_out
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.queries.duplicates import find_duplicates
 from fathom.trainers.data.queries.noise import add_noise
@@ -46,8 +47,7 @@ def expand_file(source: Path, target: Path, home: Path, model: str, each: int, i
     # Warm, because the same seeds are asked about again and again and other intents are wanted each time.
     done = ask_model(home, model, 1.0, lambda asker: expand(seeds, asker, target, each, intents))
     typer.echo(f"{target}: {done.queries:,} queries with {done.intents:,} intents")
-    if done.dropped:
-        typer.echo(f"left out: {done.dropped:,} (no reply of the model could be read)", err=True)
+    say_left_out({"no reply of the model could be read": done.dropped}, err=True)
     if done.intents < intents:
         typer.echo(f"the model found {done.intents:,} of {intents:,} intents, and then no more", err=True)
         raise typer.Exit(1)
@@ -60,8 +60,7 @@ def rate_file(source: Path, target: Path, home: Path, model: str) -> None:
     queries = read_queries(source)
     # Cold: the same question has to have the same label the next time.
     dropped = ask_model(home, model, 0.0, lambda asker: rate_all(queries, asker, target))
-    if dropped:
-        typer.echo(f"left out: {dropped:,} (the model gave no readable label)", err=True)
+    say_left_out({"the model gave no readable label": dropped}, err=True)
     # Some unreadable replies are usual; a file without a single label is a failure.
     if dropped == len(queries):
         raise typer.Exit(1)

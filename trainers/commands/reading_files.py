@@ -9,6 +9,7 @@ import typer
 
 from fathom.core.errors import InvalidField
 from fathom.domain.replacing import write_lines
+from fathom.trainers.commands.left_out import say_left_out
 from fathom.trainers.data.queries.record import read_queries
 from fathom.trainers.data.stages.reading import make_readings, read_examples
 
@@ -23,8 +24,7 @@ def write_readings(source: Sequence[Path], target: Path, language: str, held: Se
         query.model_copy(update={"id": f"{path.name} {query.id}"}) for path in held for query in read_queries(path)
     ]
     found = make_readings(read_examples(source), language, queries, share)
-    for reason, number in sorted(found.left_out.items()):
-        typer.echo(f"left out: {number:,} ({reason})")
+    say_left_out(found.left_out)
     if not found.records:
         typer.echo("no example is left, and nothing was written", err=True)
         raise typer.Exit(1)

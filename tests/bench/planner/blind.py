@@ -94,7 +94,7 @@ async def grade_questions(
     questions: Sequence[Question], clients: Clients, model: str, protocol: trajectory.Protocol = BY_PLANNER
 ) -> list[Verdict]:
     """Ask and grade all questions, some at a time."""
-    gate = asyncio.Semaphore(AT_ONCE[model])
+    gate = asyncio.Semaphore(AT_ONCE.get(model, AT_ONCE["rules"]))
 
     async def grade(question: Question) -> Verdict:
         async with gate:

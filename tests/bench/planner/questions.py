@@ -28,7 +28,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run as run_events
 from fathom.core.errors import FathomError
-from fathom.services.local import LocalSettings, LocalStack
+from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.review import find_uncited
@@ -61,7 +61,17 @@ async def run() -> None:
 
 @asynccontextmanager
 async def local_stack(models: dict[str, Any], config: Path | None = None) -> AsyncIterator[tuple[Clients, ObjectStore]]:
-    """A stack in a home of its own with the bundled data and the encoder, as ``make data`` builds them."""
+    """Yield clients and store of a stack of its own."""
+    async with running_stack(models, config) as endpoints:
+        clients, store = connect(endpoints.services), open_store(endpoints.store)
+        yield clients, store
+        await clients.close()
+        await store.close()
+
+
+@asynccontextmanager
+async def running_stack(models: dict[str, Any], config: Path | None = None) -> AsyncIterator[Endpoints]:
+    """Yield a stack in a home of its own with the bundled data and the encoder, as ``make data`` builds them."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "models").symlink_to((HOME / "models").resolve())
@@ -69,10 +79,7 @@ async def local_stack(models: dict[str, Any], config: Path | None = None) -> Asy
         shutil.copytree(HOME / "data" / "corpus", home / "data" / "corpus")
         settings = LocalSettings(home=home, gateway_port=0, models=models, config=config)
         async with LocalStack(settings).running() as endpoints:
-            clients, store = connect(endpoints.services), open_store(endpoints.store)
-            yield clients, store
-            await clients.close()
-            await store.close()
+            yield endpoints
 
 
 async def grade_questions(

@@ -42,6 +42,11 @@ class ScriptedModel:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
     """The last piece of a reply that is sent in pieces waits for it."""
     seen: dict[str, Seen] = field(default_factory=dict)
+    held: str = ""
+    """Requests with these words wait until ``may_begin``; "" holds none."""
+    may_begin: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: int = 0
+    """Requests that have waited or wait."""
 
     @contextmanager
     def telling(self, scripts: Scripts, pause_s: float = 0.0) -> Iterator[ScriptedModel]:
@@ -89,6 +94,9 @@ class ScriptedModel:
         head = await reader.readuntil(b"\r\n\r\n")
         size = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
         body = json.loads(await reader.readexactly(int(size.group(1)))) if size else {}
+        if self.held and self.held in json.dumps(body["messages"], ensure_ascii=False):
+            self.waiting += 1
+            await self.may_begin.wait()
         delta, reason, tokens = self.answer(body)
         base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
         usage = {"prompt_tokens": tokens, "completion_tokens": 30, "total_tokens": tokens + 30}

@@ -17,6 +17,7 @@ from fathom.cli.records.feedback import has_consent, make_request, read_judgemen
 from fathom.clients import Clients
 from fathom.core.call import Lane
 from fathom.core.errors import InvalidField
+from fathom.trainers.commands.left_out import say_left_out
 from fathom.trainers.commands.reviews.deciding import Terminal, decide_all
 from fathom.trainers.commands.reviews.queues import KINDS, find_kind, read_decisions, send_items
 from fathom.trainers.data.reviews.candidates import (
@@ -187,5 +188,4 @@ async def list_rows(
 def say_counts(line: str, left_out: Counter[str]) -> None:
     """Print what was done, and what was left out for which reason."""
     typer.echo(line)
-    for reason, count in sorted(left_out.items()):
-        typer.echo(f"left out: {count:,} ({reason})")
+    say_left_out(left_out)
