@@ -3,6 +3,7 @@
 export const WORDS = {
   en: {
     palette: "Find and do", paletteHint: "A conversation or an action…", nothingFound: "Nothing is called that.", actions: "Actions", settings: "Settings", keys: "Keys",
+    offlineSince: "Offline since {time}.", offlineNote: "What you see is saved; questions wait until Fathom is reached again.", questionWaits: "Waits to be sent:", takeBack: "Do not send",
     skip: "To the question", opening: "Opening the conversation…", languageNow: "The page speaks English", cancel: "Cancel", stoppedByYou: "You stopped this. It can go on from here.",
     askAgain: "Ask again", editQuestion: "Edit the question", branch: "Go on from here", branched: "Your next question follows this answer.", showFollowers: "Show what was asked after it", versions: "Versions of this question", earlierVersion: "Earlier version", laterVersion: "Later version", lookAgain: "Look again", save: "Save", savePng: "Picture (PNG)", saveSvg: "Drawing (SVG)", saveCsv: "Values (CSV)", fullScreen: "Full screen",
     range_6m: "6m", range_1y: "1y", range_3y: "3y", range_all: "all", columnsMenu: "Columns", shownColumns: "Shown", pinnedColumns: "Kept in sight",
@@ -81,6 +82,7 @@ export const WORDS = {
   },
   zh: {
     palette: "查找与操作", paletteHint: "对话或操作……", nothingFound: "没有这样的对话或操作。", actions: "操作", settings: "设置", keys: "快捷键",
+    offlineSince: "自 {time} 起离线。", offlineNote: "所见内容均已保存；等待中的问题会在恢复后发出。", questionWaits: "等待发送：", takeBack: "不再发送",
     skip: "跳到提问框", opening: "正在打开对话……", languageNow: "页面语言：中文", cancel: "取消", stoppedByYou: "您已停止本次运行，可从此处继续。",
     askAgain: "重新提问", editQuestion: "修改问题", branch: "从这里继续", branched: "下一个问题将接在此回答之后。", showFollowers: "显示之后的提问", versions: "此问题的版本", earlierVersion: "上一个版本", laterVersion: "下一个版本", lookAgain: "重新查找", save: "保存", savePng: "图片（PNG）", saveSvg: "矢量图（SVG）", saveCsv: "数值（CSV）", fullScreen: "全屏",
     range_6m: "6个月", range_1y: "1年", range_3y: "3年", range_all: "全部", columnsMenu: "列", shownColumns: "显示", pinnedColumns: "固定",

@@ -2,6 +2,7 @@
 import { QueryClient } from "@tanstack/react-query";
 
 import { asProblem, call, path } from "./api";
+import { pause } from "./reach";
 import type { Conversations, EntityList, Facts, Frameworks, Models, Rights, RunRecord } from "../contract/types";
 
 const LONGEST_PAUSE_MS = 15_000;
@@ -36,7 +37,7 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
     } catch (thrown) {
       if (!isWanted() || !isPassing(thrown)) throw thrown;
       onFailure(thrown);
-      await new Promise((resume) => { setTimeout(resume, pauseAfter(tries)); });
+      await pause(pauseAfter(tries));
       if (!isWanted()) throw thrown;
     }
   }
