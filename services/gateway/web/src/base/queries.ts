@@ -3,7 +3,7 @@ import { QueryClient } from "@tanstack/react-query";
 
 import { asProblem, call, path } from "./api";
 import { pause } from "./reach";
-import type { Conversations, EntityList, Facts, Frameworks, Models, Rights, RunRecord } from "../contract/types";
+import type { Conversations, EntityList, Facts, Frameworks, Models, Rights, RunRecord, SourceList } from "../contract/types";
 
 const LONGEST_PAUSE_MS = 15_000;
 const TRIES = 3;
@@ -44,11 +44,13 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 }
 
 export const KEYS = {
+  sources: ["sources"],
   models: ["models"], rights: ["rights"], facts: ["facts"], links: ["links"], schedules: ["schedules"], changes: (run: string) => ["changes", run], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
   run: (id: string) => ["run", id], judgement: (run: string) => ["judgement", run],
 };
 
 export const readModels = (): Promise<Models> => call<Models>(path("models"));
+export const readSources = (): Promise<SourceList> => call<SourceList>(path("sources"));
 export const readRights = (): Promise<Rights> => call<Rights>(path("review", "rights"));
 export const readFacts = (): Promise<Facts> => call<Facts>(`${path("facts")}?page_size=200`);
 export const readFrameworks = (): Promise<Frameworks> => call<Frameworks>(`${path("frameworks")}?level=1`);
