@@ -31,6 +31,7 @@ from fathom.services.datafetch.convert import (
     sheet_to_proto,
 )
 from fathom.services.datafetch.discovery.association import Association
+from fathom.services.datafetch.discovery.connectors import list_connectors
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
@@ -337,6 +338,9 @@ class DatafetchServicer:
             shown = f"SKIPPED: {failed[table.id]}" if table.id in failed else table.description or table.source
             sources.append(pb.Source(id=table.id, package=table.vendor, licence=table.licence, description=shown))
         return pb.ListSourcesResponse(sources=sources)
+
+    async def ListConnectors(self, request: pb.ListConnectorsRequest, call: Call) -> pb.ListConnectorsResponse:
+        return list_connectors(self._config, self._outside.vendors)
 
     async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
         return list_frameworks(self._engine.frameworks, request)

@@ -65,6 +65,7 @@ from fathom.services.gateway.schedules.firing import Scheduler
 from fathom.services.gateway.schedules.routes import add_schedules
 from fathom.services.gateway.schedules.store import ScheduleStore
 from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
+from fathom.services.gateway.sources.routes import add_sources
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
@@ -126,6 +127,7 @@ def create_app(
     add_library(app, engine)
     add_conversations(app, engine)
     add_profile(app, engine.clients)
+    add_sources(app, engine.clients)
     add_reviews(app, engine.clients)
     add_operations(app, engine, telemetry)
     add_openai(app, engine, config)

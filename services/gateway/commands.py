@@ -15,7 +15,10 @@ def make_api_key(
     expires: Annotated[str, typer.Option(help="Date on which it ends, e.g. 2027-12-31; never when empty.")] = "",
     scope: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="What it may do beyond a user: review (decide), review-items (add items); repeatable."),
+        typer.Option(
+            help="What it may do beyond a user: review (decide), review-items (add items), sources (see their set-up);"
+            " repeatable."
+        ),
     ] = None,
 ) -> None:
     """Make an API key for the gateway and print it; it is shown this once."""

@@ -43,6 +43,8 @@ class Right(StrEnum):
     """Decides on what waits for people."""
     REVIEW_ITEMS = "review-items"
     """Puts items before them."""
+    SOURCES = "sources"
+    """Sees how sources are set up and why they failed."""
 
 
 # The key under which a request carries its caller's rights.

@@ -24,6 +24,7 @@ from fathom.services.planner.episode.dialogue import Research, SearchR1
 from fathom.services.planner.episode.limits import validate_question
 from fathom.services.planner.episode.llm import PolicyService
 from fathom.services.planner.learner import Learner
+from fathom.services.planner.mcp.describing import list_servers
 from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
@@ -296,6 +297,9 @@ class PlannerServicer:
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in self._specs()])
+
+    async def ListToolServers(self, request: pb.ListToolServersRequest, call: Call) -> pb.ListToolServersResponse:
+        return list_servers(self._resources.mounts)
 
     async def ListPrompts(self, request: pb.ListPromptsRequest, call: Call) -> pb.ListPromptsResponse:
         return list_prompts(Prompts.of(self._resources.catalogue, self._resources.config), request.stage)

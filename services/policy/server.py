@@ -22,6 +22,7 @@ from fathom.hosting.deps import Deps
 from fathom.services.policy.config import Config
 from fathom.services.policy.engine import Engine
 from fathom.services.policy.model import ModelInfo, Request, State, ThoughtDelta, WaitChange
+from fathom.services.policy.terms import add_terms
 from fathom.transport.rpc.service import Service
 from fathom.transport.store.refs import from_ref
 
@@ -42,14 +43,14 @@ LANES = {
 def build(config: Config, deps: Deps) -> Service:
     """Build the policy service."""
     engine = Engine(config, deps.store, deps.telemetry.log, deps.bus, deps.telemetry.registry)
-    return Service("policy", PolicyServicer(engine), engine.start, engine.close)
+    return Service("policy", PolicyServicer(engine, config), engine.start, engine.close)
 
 
 class PolicyServicer:
     """Servicer of the policy API."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, config: Config) -> None:
+        self._engine, self._config = engine, config
 
     async def Generate(self, request: pb.GenerateRequest, call: Call) -> AsyncIterator[pb.GenerateResponse]:
         async with aclosing(self._engine.generate(request_from_proto(request), call.remaining_s)) as items:
@@ -71,14 +72,16 @@ class PolicyServicer:
         return pb.ScoreTokensResponse(scores=[pb.TokenScores(log_probs=row) for row in scores], policy_version=version)
 
     async def GetModel(self, request: pb.GetModelRequest, call: Call) -> pb.GetModelResponse:
-        return pb.GetModelResponse(model=model_to_proto(self._engine.get_model(request.model)))
+        model = model_to_proto(self._engine.get_model(request.model))
+        return pb.GetModelResponse(model=add_terms(model, self._config))
 
     async def ListModels(self, request: pb.ListModelsRequest, call: Call) -> pb.ListModelsResponse:
         # A page's token holds the last name shown, so that a model added between two calls moves no other one across
         # pages.
         models = {model.name: model for model in self._engine.list_models()}
         page, following = page_of_list(list(models), "models", min(request.page_size, MAX_PAGE), request.page_token)
-        return pb.ListModelsResponse(models=[model_to_proto(models[name]) for name in page], next_page_token=following)
+        listed = [add_terms(model_to_proto(models[name]), self._config) for name in page]
+        return pb.ListModelsResponse(models=listed, next_page_token=following)
 
     async def LoadWeights(self, request: pb.LoadWeightsRequest, call: Call) -> pb.LoadWeightsResponse:
         loaded = await self._engine.load_weights(

@@ -44,6 +44,7 @@ from fathom.transport.store.refs import to_ref
 from tests.e2e.files.reviews import RPCS, ReplayReviews
 from tests.e2e.sandbox import ReplaySandbox
 from tests.e2e.script import Script
+from tests.e2e.sources import ConnectorSources, CorpusSources, ToolSources
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -65,7 +66,7 @@ class Replayed:
         return bool(self.events) and self.events[-1].HasField("finished")
 
 
-class ReplayPlanner:
+class ReplayPlanner(ToolSources):
     """Replays ``script`` for every question; ``break_after`` cuts a stream once after that many events."""
 
     def __init__(self, script: Script) -> None:
@@ -252,7 +253,7 @@ class ReplayPlanner:
         return summary
 
 
-class ReplayDatafetch:
+class ReplayDatafetch(ConnectorSources):
     """The script's sheet, in small chunks, and its exports."""
 
     def __init__(self, script: Script, store: MemoryStore) -> None:
@@ -353,7 +354,7 @@ class ReplayDatafetch:
         return data.ExportTableResponse(file=to_ref(stored))
 
 
-class ReplayRetrieval:
+class ReplayRetrieval(CorpusSources):
     """Documents that were brought, by corpus; the text of a bad one cannot be read."""
 
     def __init__(self, store: MemoryStore) -> None:

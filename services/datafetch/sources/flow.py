@@ -12,6 +12,7 @@ from typing import TypeVar
 from fathom.core.admission import Admission, Claimant, Limits, Quota
 from fathom.core.deadline import remaining_s
 from fathom.core.errors import DependencyFailed, FathomError, Overloaded
+from fathom.domain.contact import Contact
 from fathom.transport.bus.quotas import Quotas
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class Lane:
     counts: Counts = field(default_factory=Counts)
     quotas: Quotas | None = None
     """With them the limits hold over all replicas, and operators change them."""
+    contact: Contact = field(default_factory=Contact)
 
     def __post_init__(self) -> None:
         policy = self.policy
@@ -74,6 +76,11 @@ class Lane:
             self.quotas.govern(f"source.{self.vendor}", self._admission, shared)
         self._row = 0
         self._open_until: float | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether calls are refused because the vendor failed too often in a row."""
+        return self._open_until is not None and self._open_until > self.clock()
 
     async def run(self, work: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
         """Run ``work`` within the vendor's limits and return its result; ``deadline`` is in monotonic seconds.
@@ -110,31 +117,35 @@ class Lane:
 
     async def _run_counted(self, work: Callable[[], Awaitable[T]], deadline: float | None) -> T:
         self.counts.started += 1
+        self.contact.note_try()
         if self._open_until is not None:
             # Half open: this call is the trial; others are refused until it ends, or for another pause.
             self._open_until = self.clock() + self.policy.open_s
         try:
             result = await work()
         except FathomError as error:
-            self._note(error.reason in TROUBLE)
+            self._note((error.message or error.reason) if error.reason in TROUBLE else "")
             raise
         except asyncio.CancelledError:
             # Cancelled because the deadline passed, which counts as the vendor's failure, or for reasons of the caller.
             if deadline is not None and time.monotonic() >= deadline - SLACK_S:
-                self._note(True)
+                self._note("did not answer before the deadline of the question")
             raise
-        except Exception:  # an unexpected error says as little for the vendor as a typed one
-            self._note(True)
+        except Exception as error:  # an unexpected error says as little for the vendor as a typed one
+            # The kind alone: its text may quote an address with a key.
+            self._note(f"its answer could not be read: {type(error).__name__}")
             raise
-        self._note(False)
+        self._note("")
         return result
 
-    def _note(self, trouble: bool) -> None:
-        """Record the outcome of a call and open the circuit after too many failures in a row."""
+    def _note(self, failure: str) -> None:
+        """Record why a call failed, "" if it did not, and open the circuit after too many failures in a row."""
         # A refusal or an unknown symbol is no failure: the vendor works.
-        if not trouble:
+        if not failure:
             self._row, self._open_until = 0, None
+            self.contact.note_answer()
             return
+        self.contact.note_failure(failure)
         self.counts.failed += 1
         self._row += 1
         if self._row >= self.policy.failures:

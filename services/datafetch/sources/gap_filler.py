@@ -56,7 +56,7 @@ class GapFiller:
 
         ``listed`` returns whether an entity id is a company on a US exchange (EDGAR has its statements).
         """
-        self._vendors, self._config = vendors, config
+        self.vendors, self._config = vendors, config
         self._facts = FactsFiller(vendors, listed) if vendors is not None else None
 
     async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
@@ -73,7 +73,7 @@ class GapFiller:
         wanted = [name for name in COLUMNS if name in list_wanted_indicators(result)]
         unknown = [item.subject for item in result.missing if item.reason == "UNKNOWN_ENTITY"]
         codes = [name for name in unknown if is_code(name, name in result.understood.entities)]
-        if self._vendors is None or not wanted or not is_plain(result.understood) or not codes:
+        if self.vendors is None or not wanted or not is_plain(result.understood) or not codes:
             return result
         some = list(dict.fromkeys(codes))[:MOST_CODES]
         query = result.understood
@@ -82,21 +82,21 @@ class GapFiller:
 
     async def close(self) -> None:
         """Close the vendors."""
-        if self._vendors is not None:
-            await self._vendors.aclose()
+        if self.vendors is not None:
+            await self.vendors.aclose()
 
     async def _fetch_code(
         self, code: str, wanted: Sequence[str], query: Query, as_of: date | None, deadline: float | None
     ) -> Filled | None:
         """Fetch the prices of one code; None when no vendor of the code's market is enabled."""
-        assert self._vendors is not None
+        assert self.vendors is not None
         request = DataRequest(Kind.PRICES, code, start=query.start, end=query.end)
         try:
             # The answers of the check are cached, so the fetch below costs no further call.
-            checked = await self._vendors.check(request, as_of, deadline) if self._config.check_prices else None
+            checked = await self.vendors.check(request, as_of, deadline) if self._config.check_prices else None
             if checked is not None and not checked.agree:
                 return report_disagreement(code, checked, wanted)
-            answer = await self._vendors.fetch(request, as_of, deadline)
+            answer = await self.vendors.fetch(request, as_of, deadline)
         # The operator chose no vendor for this market: the missing item stays as it is.
         except VendorOff:
             return None

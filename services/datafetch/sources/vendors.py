@@ -100,6 +100,10 @@ class Vendors:
         """Return the counters of the vendor's lane."""
         return self._lanes[vendor].counts
 
+    def lane(self, vendor: str) -> Lane:
+        """Return the admission of an enabled vendor."""
+        return self._lanes[vendor]
+
     def choose_vendors(self, request: DataRequest) -> tuple[str, ...]:
         """Return the enabled vendors of the request's market, in order; raises ``InvalidField`` and ``VendorOff``."""
         names = ORDER.get((request.kind, find_market(request)), ())

@@ -119,7 +119,9 @@ class NewDecision(Body):
 class Rights(BaseModel):
     """Rights of the caller in the review."""
 
-    rights: list[Right] = Field(description="`review` decides on items, `review-items` adds them.")
+    rights: list[Right] = Field(
+        description="`review` decides on items, `review-items` adds them, `sources` sees how sources are set up."
+    )
 
 
 class Queue(BaseModel):

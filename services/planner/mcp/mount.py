@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
 from fathom.core.retry import RetryPolicy
 from fathom.domain.chat.quoting import shorten
+from fathom.domain.contact import Contact
 from fathom.services.planner.config import McpServer
 from fathom.services.planner.mcp.results import ForeignResult, SharedResults
 from fathom.services.planner.mcp.schema import AdoptedTool, adopt_tool
@@ -61,6 +62,7 @@ class Mount:
         self.tools: tuple[ForeignTool, ...] = ()
         """Tools as last listed, by this planner or a previous one."""
         self.listed = asyncio.Event()
+        self.contact = Contact()
         self._client: Any = None
         self._stale = asyncio.Event()
         self._broken = False
@@ -76,6 +78,11 @@ class Mount:
             raise MissingExtra("mcp", "mcp") from error
         self._owner = asyncio.create_task(self._maintain(), name=f"mcp {self.server.name}")
 
+    @property
+    def is_connected(self) -> bool:
+        """Return whether calls reach the server now."""
+        return self._client is not None and not self._broken
+
     async def close(self) -> None:
         if self._owner is not None:
             self._is_closing = True
@@ -87,6 +94,7 @@ class Mount:
         await self._restore_listing()
         while True:
             began = asyncio.get_running_loop().time()
+            self.contact.note_try()
             try:
                 await self._connect()
                 reason = "it is to be connected again"
@@ -96,6 +104,7 @@ class Mount:
                 if not isinstance(error, Exception | BaseExceptionGroup):
                     raise
                 reason = repr(error)[:300]
+                self.contact.note_failure(describe_failure(error))
             self._client = None
             # A task group whose child failed at the same time raises that failure and swallows the cancellation.
             if self._is_closing:
@@ -117,6 +126,7 @@ class Mount:
                 async with asyncio.timeout(self.server.timeout_s):
                     listing = await self._list(connected)
                 self.tools, self._client = self._adopt(listing), connected
+                self.contact.note_answer()
                 await self._store_listing(listing)
                 self.listed.set()
                 await self._stale.wait()
@@ -202,13 +212,20 @@ class Mount:
         connected = self._client
         if connected is None:
             raise DependencyFailed(self.server.name, "is not connected")
+        self.contact.note_try()
         try:
             async with asyncio.timeout(self.server.timeout_s):
                 result = await connected.call_tool(tool.remote, tool.to_remote(arguments))
+            self.contact.note_answer()
             return ForeignResult(shorten(format_result(result), BODY_CHARS), bool(result.is_error))
         except TimeoutError as error:
+            self.contact.note_failure(f"did not answer within {self.server.timeout_s:g} s")
             raise OutcomeUnknown(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
         except MCPError as error:
+            if error.code in BROKEN | BROKEN_OFF:
+                self.contact.note_failure(f"the connection ended (code {error.code})")
+            else:
+                self.contact.note_answer()
             # The schema that the model followed may be old: the list is read again for the next run.
             if error.code == INVALID_PARAMS:
                 self._stale.set()
@@ -221,6 +238,7 @@ class Mount:
             raise
         except Exception as error:  # the SDK raises whatever its transports raise: to us it is one failed dependency
             self._wake(True)
+            self.contact.note_failure(describe_failure(error))
             raise OutcomeUnknown(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def _wake(self, broken: bool) -> None:
@@ -315,6 +333,15 @@ class ForeignTool:
         return ForeignResult(**found)
 
 
+def describe_failure(error: BaseException) -> str:
+    """Return why a server was not reached, in words that hold no address and no key."""
+    # The SDK's task groups raise groups of whatever happened inside; the first of the innermost says why.
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    # Of errors of libraries the kind alone: their texts may quote the address with what stands in its query.
+    return error.message if isinstance(error, FathomError) else type(error).__name__
+
+
 def name_version(tool: AdoptedTool) -> str:
     """Return the name of a tool with the version of its description."""
     return f"{tool.remote}@{tool.hash}"
@@ -359,6 +386,9 @@ class Mounts:
 
     async def close(self) -> None:
         await asyncio.gather(*(mount.close() for mount in self._mounts))
+
+    def __iter__(self) -> Iterator[Mount]:
+        return iter(self._mounts)
 
     def tools(self) -> list[ForeignTool]:
         """Return the current tools; an episode keeps those with which it began."""

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from fathom.api.common.v1 import common_pb2 as common
 from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.hermes import format_tool_call
@@ -26,6 +27,7 @@ from fathom.services.planner.config import McpServer
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp import relay
+from fathom.services.planner.mcp.describing import list_servers
 from fathom.services.planner.mcp.mount import Mounts
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Episode, MaterialKind, StopReason, ToolStatus
@@ -371,3 +373,27 @@ async def test_a_recorded_episode_asks_no_server_again() -> None:
         heard = len(toy.heard)
         assert await play_calls(mounts, Mode.STRICT) == recorded
         assert ("at 42.5" in recorded[0], len(toy.heard)) == (True, heard)
+
+
+async def test_a_server_is_described_with_what_it_lacks(mounts: Mounts) -> None:
+    [found] = list_servers(mounts).servers
+    assert (found.name, found.is_connected, list(found.missing_tools)) == ("toy", True, ["lying", "absent"])
+    assert found.contact.HasField("answered")
+    assert (found.is_program, found.host) in {(True, ""), (False, "127.0.0.1")}
+
+
+async def test_why_a_server_is_not_reached_is_said_without_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_TOKEN", "very-secret-token")
+    with reserved_port() as port:
+        where = f"http://127.0.0.1:{port}/very-secret-path?key=very-secret-key"
+        settings = McpServer(name="toy", tools=TOOLS, timeout_s=2.0, url=where, token_env="TOY_TOKEN")
+        mounts = Mounts([settings], open_store("memory://"), structlog.get_logger())
+        mounts.start()
+        await eventually(lambda: list_servers(mounts).servers[0].contact.failure)
+        listed = list_servers(mounts)
+        await mounts.close()
+    [found] = listed.servers
+    assert (found.is_connected, found.host, found.credential) == (False, "127.0.0.1", common.CREDENTIAL_SET)
+    assert b"very-secret" not in listed.SerializeToString()
+    monkeypatch.delenv("TOY_TOKEN")
+    assert list_servers(mounts).servers[0].credential == common.CREDENTIAL_MISSING

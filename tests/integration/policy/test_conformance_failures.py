@@ -19,6 +19,7 @@ from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Completion, Sampling
 from fathom.domain.chat.proto import message_to_proto, sampling_to_proto, tool_spec_to_proto
 from fathom.hosting.host import Runtime, dependencies, hosting
+from fathom.services.policy.config import Config
 from fathom.services.policy.model import Request
 from fathom.services.policy.server import PolicyServicer
 from fathom.transport.rpc.service import Service
@@ -101,7 +102,7 @@ async def door(contender: Contender) -> AsyncIterator[Clients]:
         return None
 
     runtime = Runtime(store_url="memory://", grace_s=0.1, log_level="error")
-    service = Service("policy", PolicyServicer(contender.engine), nothing, nothing)
+    service = Service("policy", PolicyServicer(contender.engine, Config()), nothing, nothing)
     async with dependencies("policy", runtime) as deps, hosting(service, deps, runtime) as hosted:
         await hosted.warm
         clients = Clients({"policy": hosted.url}, Telemetry("test", stream=io.StringIO()), policy=RetryPolicy(ATTEMPTS))

@@ -4,8 +4,11 @@ import { createRoot } from "react-dom/client";
 
 import { Preferences } from "./base/preferences";
 import { makeQueryClient } from "./base/queries";
+import { reach } from "./base/reach";
 import { Draft } from "./composer/draft";
 import { Uploads } from "./composer/uploads";
+import { Connection } from "./connection/connection";
+import { Outbox } from "./connection/outbox";
 import { Layout } from "./page/layout";
 import { Root } from "./page/root";
 import { Route } from "./page/route";
@@ -13,9 +16,12 @@ import { Session } from "./page/session";
 import { Unlisted } from "./page/unlisted";
 
 const queries = makeQueryClient();
-const [uploads, unlisted] = [new Uploads(), new Unlisted()];
+const [uploads, unlisted, outbox] = [new Uploads(), new Unlisted(), new Outbox()];
 const parts = {
-  draft: new Draft(), layout: new Layout(), preferences: new Preferences(), session: new Session(queries, uploads, unlisted), unlisted, uploads,
+  connection: new Connection(), draft: new Draft(), layout: new Layout(), outbox, preferences: new Preferences(),
+  session: new Session(queries, uploads, unlisted, outbox), unlisted, uploads,
 };
+// What could not be read while the gateway was away.
+reach.addEventListener("back", () => void queries.refetchQueries({ type: "active", predicate: ({ state }) => state.error !== null }));
 
 createRoot(document.getElementById("root")!).render(<QueryClientProvider client={queries}><Root parts={parts} route={new Route()} /></QueryClientProvider>);

@@ -50,6 +50,12 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_CONTEXT_TOO_LONG: _ClassVar[ErrorReason]
     ERROR_REASON_UNAUTHENTICATED: _ClassVar[ErrorReason]
     ERROR_REASON_PERMISSION_DENIED: _ClassVar[ErrorReason]
+
+class Credential(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CREDENTIAL_UNSPECIFIED: _ClassVar[Credential]
+    CREDENTIAL_SET: _ClassVar[Credential]
+    CREDENTIAL_MISSING: _ClassVar[Credential]
 MISSING_REASON_UNSPECIFIED: MissingReason
 MISSING_REASON_UNKNOWN_ENTITY: MissingReason
 MISSING_REASON_UNKNOWN_INDICATOR: MissingReason
@@ -84,6 +90,9 @@ ERROR_REASON_UNREADABLE_CONTENT: ErrorReason
 ERROR_REASON_CONTEXT_TOO_LONG: ErrorReason
 ERROR_REASON_UNAUTHENTICATED: ErrorReason
 ERROR_REASON_PERMISSION_DENIED: ErrorReason
+CREDENTIAL_UNSPECIFIED: Credential
+CREDENTIAL_SET: Credential
+CREDENTIAL_MISSING: Credential
 
 class ObjectRef(_message.Message):
     __slots__ = ("key", "size_bytes", "sha256", "content_type")
@@ -152,3 +161,15 @@ class TimeRange(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     def __init__(self, start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Contact(_message.Message):
+    __slots__ = ("tried", "answered", "failed", "failure")
+    TRIED_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    tried: _timestamp_pb2.Timestamp
+    answered: _timestamp_pb2.Timestamp
+    failed: _timestamp_pb2.Timestamp
+    failure: str
+    def __init__(self, tried: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., answered: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., failed: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., failure: _Optional[str] = ...) -> None: ...

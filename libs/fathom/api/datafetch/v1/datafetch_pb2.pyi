@@ -508,6 +508,44 @@ class MatchIndicatorsResponse(_message.Message):
     results: _containers.RepeatedCompositeFieldContainer[IndicatorMatches]
     def __init__(self, results: _Optional[_Iterable[_Union[IndicatorMatches, _Mapping]]] = ...) -> None: ...
 
+class ListConnectorsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Connector(_message.Message):
+    __slots__ = ("name", "is_database", "is_enabled", "offers", "credential", "setting", "is_paused", "contact")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    IS_ENABLED_FIELD_NUMBER: _ClassVar[int]
+    OFFERS_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
+    SETTING_FIELD_NUMBER: _ClassVar[int]
+    IS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    CONTACT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    is_database: bool
+    is_enabled: bool
+    offers: _containers.RepeatedCompositeFieldContainer[ConnectorOffer]
+    credential: _common_pb2.Credential
+    setting: str
+    is_paused: bool
+    contact: _common_pb2.Contact
+    def __init__(self, name: _Optional[str] = ..., is_database: bool = ..., is_enabled: bool = ..., offers: _Optional[_Iterable[_Union[ConnectorOffer, _Mapping]]] = ..., credential: _Optional[_Union[_common_pb2.Credential, str]] = ..., setting: _Optional[str] = ..., is_paused: bool = ..., contact: _Optional[_Union[_common_pb2.Contact, _Mapping]] = ...) -> None: ...
+
+class ConnectorOffer(_message.Message):
+    __slots__ = ("kind", "markets")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MARKETS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    markets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kind: _Optional[str] = ..., markets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListConnectorsResponse(_message.Message):
+    __slots__ = ("connectors",)
+    CONNECTORS_FIELD_NUMBER: _ClassVar[int]
+    connectors: _containers.RepeatedCompositeFieldContainer[Connector]
+    def __init__(self, connectors: _Optional[_Iterable[_Union[Connector, _Mapping]]] = ...) -> None: ...
+
 class ListSourcesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

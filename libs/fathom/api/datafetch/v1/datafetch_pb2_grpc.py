@@ -90,6 +90,11 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesResponse.FromString,
                 _registered_method=True)
+        self.ListConnectors = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/ListConnectors',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsResponse.FromString,
+                _registered_method=True)
         self.ListFrameworks = channel.unary_unary(
                 '/fathom.api.datafetch.v1.DatafetchService/ListFrameworks',
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
@@ -206,6 +211,13 @@ class DatafetchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListConnectors(self, request, context):
+        """Lists the vendors and databases that can be connected, which of them are, and how their last tries went.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListFrameworks(self, request, context):
         """Lists the analysis frameworks with their trees down to level 3, those that fit a question first.
         Errors: INVALID_ARGUMENT (question too long, level), NOT_FOUND (unknown topic, with the nearest ones).
@@ -312,6 +324,11 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.ListSources,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesResponse.SerializeToString,
+            ),
+            'ListConnectors': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConnectors,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsResponse.SerializeToString,
             ),
             'ListFrameworks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFrameworks,
@@ -642,6 +659,33 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/ListSources',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListSourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConnectors(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/ListConnectors',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -628,6 +628,36 @@ class ListPromptsResponse(_message.Message):
     prompts: _containers.RepeatedCompositeFieldContainer[PromptFile]
     def __init__(self, prompts: _Optional[_Iterable[_Union[PromptFile, _Mapping]]] = ...) -> None: ...
 
+class ListToolServersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ToolServer(_message.Message):
+    __slots__ = ("name", "is_program", "host", "tools", "missing_tools", "is_connected", "credential", "contact")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_TOOLS_FIELD_NUMBER: _ClassVar[int]
+    IS_CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
+    CONTACT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    is_program: bool
+    host: str
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    missing_tools: _containers.RepeatedScalarFieldContainer[str]
+    is_connected: bool
+    credential: _common_pb2.Credential
+    contact: _common_pb2.Contact
+    def __init__(self, name: _Optional[str] = ..., is_program: bool = ..., host: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., missing_tools: _Optional[_Iterable[str]] = ..., is_connected: bool = ..., credential: _Optional[_Union[_common_pb2.Credential, str]] = ..., contact: _Optional[_Union[_common_pb2.Contact, _Mapping]] = ...) -> None: ...
+
+class ListToolServersResponse(_message.Message):
+    __slots__ = ("servers",)
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    servers: _containers.RepeatedCompositeFieldContainer[ToolServer]
+    def __init__(self, servers: _Optional[_Iterable[_Union[ToolServer, _Mapping]]] = ...) -> None: ...
+
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

@@ -95,6 +95,11 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RouteQuestionRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RouteQuestionResponse.FromString,
                 _registered_method=True)
+        self.ListToolServers = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/ListToolServers',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersResponse.FromString,
+                _registered_method=True)
         self.ListTools = channel.unary_unary(
                 '/fathom.api.planner.v1.PlannerService/ListTools',
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsRequest.SerializeToString,
@@ -228,6 +233,13 @@ class PlannerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListToolServers(self, request, context):
+        """Lists the servers of others' tools (MCP) that the settings name, and how their last tries went.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTools(self, request, context):
         """Lists the tools with their schemas, the intent argument included.
         """
@@ -343,6 +355,11 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.RouteQuestion,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RouteQuestionRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RouteQuestionResponse.SerializeToString,
+            ),
+            'ListToolServers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListToolServers,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersResponse.SerializeToString,
             ),
             'ListTools': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTools,
@@ -700,6 +717,33 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/RouteQuestion',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RouteQuestionRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.RouteQuestionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListToolServers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/ListToolServers',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersResponse.FromString,
             options,
             channel_credentials,
             insecure,

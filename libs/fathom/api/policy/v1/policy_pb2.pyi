@@ -231,7 +231,7 @@ class GetModelRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "engine", "state", "policy_version", "window_tokens", "exact", "detail", "lanes")
+    __slots__ = ("name", "engine", "state", "policy_version", "window_tokens", "exact", "detail", "lanes", "family", "prices", "roles", "credential")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +240,10 @@ class Model(_message.Message):
     EXACT_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    PRICES_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     engine: str
     state: ModelState
@@ -248,7 +252,21 @@ class Model(_message.Message):
     exact: bool
     detail: str
     lanes: _containers.RepeatedCompositeFieldContainer[LaneShare]
-    def __init__(self, name: _Optional[str] = ..., engine: _Optional[str] = ..., state: _Optional[_Union[ModelState, str]] = ..., policy_version: _Optional[int] = ..., window_tokens: _Optional[int] = ..., exact: bool = ..., detail: _Optional[str] = ..., lanes: _Optional[_Iterable[_Union[LaneShare, _Mapping]]] = ...) -> None: ...
+    family: str
+    prices: TokenPrices
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    credential: _common_pb2.Credential
+    def __init__(self, name: _Optional[str] = ..., engine: _Optional[str] = ..., state: _Optional[_Union[ModelState, str]] = ..., policy_version: _Optional[int] = ..., window_tokens: _Optional[int] = ..., exact: bool = ..., detail: _Optional[str] = ..., lanes: _Optional[_Iterable[_Union[LaneShare, _Mapping]]] = ..., family: _Optional[str] = ..., prices: _Optional[_Union[TokenPrices, _Mapping]] = ..., roles: _Optional[_Iterable[str]] = ..., credential: _Optional[_Union[_common_pb2.Credential, str]] = ...) -> None: ...
+
+class TokenPrices(_message.Message):
+    __slots__ = ("prompt", "cached_prompt", "completion")
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    CACHED_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    prompt: float
+    cached_prompt: float
+    completion: float
+    def __init__(self, prompt: _Optional[float] = ..., cached_prompt: _Optional[float] = ..., completion: _Optional[float] = ...) -> None: ...
 
 class LaneShare(_message.Message):
     __slots__ = ("lane", "policy_version", "percent")

@@ -1,4 +1,5 @@
 // Calls to the gateway; failures are problem details (RFC 9457).
+import { isOfProxy, report } from "./reach";
 
 interface Members {
   status: number;
@@ -30,8 +31,15 @@ export async function call<T>(address: string, options: RequestInit = {}): Promi
   try {
     response = await fetch(address, options);
   } catch {
+    // A call that was given up says nothing of the gateway.
+    if (!options.signal?.aborted) report("missed");
     throw new Problem({ status: 0, detail: "the gateway cannot be reached", culprit: "gateway" });
   }
+  if (isOfProxy(response)) {
+    report("missed");
+    throw new Problem({ status: 0, detail: "the gateway cannot be reached", culprit: "gateway" });
+  }
+  report("reached");
   if (!response.ok) {
     const members = (await response.json().catch(() => ({}))) as Partial<Members>;
     throw new Problem({ ...members, status: response.status });

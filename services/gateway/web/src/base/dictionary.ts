@@ -3,6 +3,13 @@
 export const WORDS = {
   en: {
     palette: "Find and do", paletteHint: "A conversation or an action…", nothingFound: "Nothing is called that.", actions: "Actions", settings: "Settings", keys: "Keys",
+    settings_general: "General", settings_models: "Models", settings_sources: "Sources", readingList: "Reading…", readAgain: "Read again",
+    defaultModel: "New questions go to", serverDefault: "this Fathom's default ({name})", defaultModelNote: "Kept with this browser. Beside a question another one can be chosen for as long as the page is open.", isDefault: "default", contextWindow: "window of {count} tokens", promptPrice: "prompt", cachedPrice: "cached", sampledPrice: "completion", perMillion: "per million tokens", keySet: "key set", keyMissing: "key not set",
+    role_planner: "plans", role_writer: "writes", role_coder: "codes", role_judge: "judges", model_unspecified: "unknown", model_warming: "loading", model_ready: "ready", model_paused: "paused", model_failed: "failed", model_idle: "loads when asked",
+    sourcesNote: "How each stands is what one server has seen since it started.", serviceAway: "{name} does not answer; its sources are not shown.", sources_vendor: "Data vendors", sources_tools: "Tool servers (MCP)", sources_database: "Databases", sources_documents: "Documents", sources_bundled: "Bundled data",
+    source_ready: "here", source_unwatched: "set up", source_off: "off", source_untried: "not tried yet", source_answering: "answers", source_failing: "fails", source_paused: "paused after failures", missingTools: "Not offered by the server:", turnedOnBy: "Turned on by", lastAnswer: "answered", lastFailure: "failed",
+    offer_prices: "prices", offer_statements: "statements", offer_series: "series", market_cn: "China", market_hk: "Hong Kong", market_us: "US", market_world: "world",
+    offlineSince: "Offline since {time}.", offlineNote: "What you see is saved; questions wait until Fathom is reached again.", questionWaits: "Waits to be sent:", takeBack: "Do not send",
     skip: "To the question", opening: "Opening the conversation…", languageNow: "The page speaks English", cancel: "Cancel", stoppedByYou: "You stopped this. It can go on from here.",
     askAgain: "Ask again", editQuestion: "Edit the question", branch: "Go on from here", branched: "Your next question follows this answer.", showFollowers: "Show what was asked after it", versions: "Versions of this question", earlierVersion: "Earlier version", laterVersion: "Later version", lookAgain: "Look again", save: "Save", savePng: "Picture (PNG)", saveSvg: "Drawing (SVG)", saveCsv: "Values (CSV)", fullScreen: "Full screen",
     range_6m: "6m", range_1y: "1y", range_3y: "3y", range_all: "all", columnsMenu: "Columns", shownColumns: "Shown", pinnedColumns: "Kept in sight",
@@ -81,6 +88,13 @@ export const WORDS = {
   },
   zh: {
     palette: "查找与操作", paletteHint: "对话或操作……", nothingFound: "没有这样的对话或操作。", actions: "操作", settings: "设置", keys: "快捷键",
+    settings_general: "常规", settings_models: "模型", settings_sources: "数据来源", readingList: "正在读取……", readAgain: "重新读取",
+    defaultModel: "新问题使用", serverDefault: "系统默认（{name}）", defaultModelNote: "保存在此浏览器中。提问时可临时改用其他模型，在页面关闭前有效。", isDefault: "默认", contextWindow: "窗口 {count} 词元", promptPrice: "输入", cachedPrice: "缓存", sampledPrice: "输出", perMillion: "每百万词元", keySet: "密钥已设置", keyMissing: "密钥未设置",
+    role_planner: "规划", role_writer: "撰写", role_coder: "编程", role_judge: "评判", model_unspecified: "未知", model_warming: "加载中", model_ready: "就绪", model_paused: "已暂停", model_failed: "失败", model_idle: "首次使用时加载",
+    sourcesNote: "状态为其中一台服务器自启动以来的记录。", serviceAway: "{name} 无响应，未显示其来源。", sources_vendor: "数据供应商", sources_tools: "工具服务器（MCP）", sources_database: "数据库", sources_documents: "文档", sources_bundled: "内置数据",
+    source_ready: "可用", source_unwatched: "已配置", source_off: "未启用", source_untried: "尚未使用", source_answering: "正常", source_failing: "出错", source_paused: "多次失败后暂停", missingTools: "服务器未提供：", turnedOnBy: "启用方式：", lastAnswer: "最近响应", lastFailure: "最近失败",
+    offer_prices: "行情", offer_statements: "财务报表", offer_series: "时间序列", market_cn: "中国内地", market_hk: "香港", market_us: "美国", market_world: "全球",
+    offlineSince: "自 {time} 起离线。", offlineNote: "所见内容均已保存；等待中的问题会在恢复后发出。", questionWaits: "等待发送：", takeBack: "不再发送",
     skip: "跳到提问框", opening: "正在打开对话……", languageNow: "页面语言：中文", cancel: "取消", stoppedByYou: "您已停止本次运行，可从此处继续。",
     askAgain: "重新提问", editQuestion: "修改问题", branch: "从这里继续", branched: "下一个问题将接在此回答之后。", showFollowers: "显示之后的提问", versions: "此问题的版本", earlierVersion: "上一个版本", laterVersion: "下一个版本", lookAgain: "重新查找", save: "保存", savePng: "图片（PNG）", saveSvg: "矢量图（SVG）", saveCsv: "数值（CSV）", fullScreen: "全屏",
     range_6m: "6个月", range_1y: "1年", range_3y: "3年", range_all: "全部", columnsMenu: "列", shownColumns: "显示", pinnedColumns: "固定",

@@ -38,6 +38,13 @@ export const day = (time: string | undefined): string => (time ? new Date(time).
 // Such as the gateway tells of things of its own, in the time zone of the reader.
 export const dayOfSecond = (seconds: number): string => new Date(seconds * 1000).toLocaleDateString(language(), { dateStyle: "medium" });
 
+// Such as "15:42"; with its day if that is not today.
+export function timeOf(moment: Date): string {
+  const isToday = moment.toDateString() === new Date().toDateString();
+  const time: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  return moment.toLocaleString(language(), isToday ? time : { month: "short", day: "numeric", ...time });
+}
+
 // In a time zone of the page's things, by default the reader's.
 export const minuteOfSecond = (seconds: number, timeZone?: string): string =>
   new Date(seconds * 1000).toLocaleString(language(), { dateStyle: "medium", timeStyle: "short", timeZone });

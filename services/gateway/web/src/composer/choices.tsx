@@ -30,7 +30,8 @@ export function useModels(): ModelList {
     queryKey: KEYS.models, queryFn: readModels,
     refetchInterval: ({ state }) => (!state.data?.models.length || state.data.models.some(isWarming) ? PAUSE_MS : false),
   });
-  const chosen = data.models.some(({ name }) => name === session.choice.model) ? session.choice.model : data.default;
+  // What is chosen on this page, what the reader has set for new questions, and what the server takes otherwise.
+  const chosen = [session.choice.model, remembered("model")].find((wish) => data.models.some(({ name }) => name === wish)) ?? data.default;
   return {
     ...data, chosen, problem: error && !data.models.length ? asProblem(error).message : "",
     isRules: data.models.find(({ name }) => name === chosen)?.engine === "rules",

@@ -4,6 +4,7 @@ import { type ClipboardEvent, type FormEvent, type KeyboardEvent, useEffect, use
 import { count } from "../base/format";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
+import { WaitingQuestion } from "../connection/banner";
 import { usePage } from "../page/context";
 import { Choices, ModelChoice, useModels } from "./choices";
 import { Picker, describePicking, usePicking } from "./picker/picker";
@@ -21,6 +22,7 @@ export function Composer() {
   return (
     <form id="composer" onSubmit={useSubmit()}>
       {session.problem && <div id="problem" role="alert">{session.problem}</div>}
+      <WaitingQuestion />
       <div className="box">
         <Question />
         <UploadChips />

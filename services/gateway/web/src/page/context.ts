@@ -3,14 +3,18 @@ import { createContext, useContext } from "react";
 
 import type { Preferences } from "../base/preferences";
 import type { Uploads } from "../composer/uploads";
+import type { Connection } from "../connection/connection";
+import type { Outbox } from "../connection/outbox";
 import type { Draft } from "../composer/draft";
 import type { Layout } from "./layout";
 import type { Session } from "./session";
 import type { Unlisted } from "./unlisted";
 
 export interface PageParts {
+  connection: Connection;
   draft: Draft;
   layout: Layout;
+  outbox: Outbox;
   preferences: Preferences;
   session: Session;
   unlisted: Unlisted;

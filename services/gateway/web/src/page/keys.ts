@@ -75,7 +75,8 @@ export function useShortcuts(parts: PageParts): void {
       // What lies over the text takes Escape first, and says so.
       if (event.defaultPrevented || event.isComposing) return;
       const isControlled = event.ctrlKey || event.metaKey;
-      if (event.key === "Escape") void parts.session.running?.stop();
+      if (event.key === "Escape" && parts.outbox.waiting) parts.outbox.takeBack();
+      else if (event.key === "Escape") void parts.session.running?.stop();
       else if (isControlled && actWithControl(event, parts)) event.preventDefault();
       else if (!isControlled && !event.altKey && !isWriting(event.target) && !parts.layout.dialog && actOnText(event, parts)) event.preventDefault();
     };

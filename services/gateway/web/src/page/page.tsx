@@ -4,6 +4,7 @@ import { useEffect } from "react";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { Composer, useDrop } from "../composer/composer";
+import { OfflineBanner } from "../connection/banner";
 import { Repeat } from "../repeat/repeat";
 import { Share } from "../share/share";
 import { useFacts, valueOf } from "../side/facts";
@@ -57,7 +58,7 @@ function Columns() {
     <div className={["page", isWide && "panel-open", layout.isEmbedded && "embed"].filter(Boolean).join(" ")}>
       <Header />
       <Sidebar />
-      <main {...drop}><Thread /><Composer /></main>
+      <main {...drop}><OfflineBanner /><Thread /><Composer /></main>
       <Panel />
     </div>
   );

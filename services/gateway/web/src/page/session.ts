@@ -1,12 +1,12 @@
 // What the reader is at: one conversation with its turns, and the questions that are asked in it.
 import type { QueryClient } from "@tanstack/react-query";
 
-import { asProblem, path, post } from "../base/api";
+import { asProblem } from "../base/api";
 import { KEYS, insist, readRun } from "../base/queries";
 import { Store } from "../base/store";
 import { word } from "../base/words";
-import type { Accepted } from "../contract/types";
 import type { Uploads } from "../composer/uploads";
+import type { Outbox } from "../connection/outbox";
 import { Turn } from "../turn/turn";
 import { type Place, isElsewhere, readPlace, writePlace } from "./place";
 import { type KnownTurn, Threads } from "./threads";
@@ -20,6 +20,7 @@ export class Session extends Store {
   readonly #queries: QueryClient;
   readonly #uploads: Uploads;
   readonly #unlisted: Unlisted;
+  readonly #outbox: Outbox;
   readonly #threads = new Threads();
   conversation = "";
   turns: Turn[] = [];
@@ -40,24 +41,21 @@ export class Session extends Store {
   // Whether turns behind what is shown may be unknown: they are read before the next question.
   #isUnread = false;
 
-  constructor(queries: QueryClient, uploads: Uploads, unlisted: Unlisted) {
+  constructor(queries: QueryClient, uploads: Uploads, unlisted: Unlisted, outbox: Outbox) {
     super();
-    [this.#queries, this.#uploads, this.#unlisted] = [queries, uploads, unlisted];
+    [this.#queries, this.#uploads, this.#unlisted, this.#outbox] = [queries, uploads, unlisted, outbox];
     uploads.onProblem = (text) => this.complain(text);
   }
 
   get running(): Turn | undefined { return this.turns.findLast((turn) => !turn.run.over); }
 
-  complain(text: string): void {
-    if (text === this.problem) return;
-    this.problem = text;
-    this.changed();
-  }
+  complain(text: string): void { if (text !== this.problem) { this.problem = text; this.changed(); } }
 
   inspect(turn: Turn): void { this.inspected = turn; this.changed(); }
 
   fresh(): void {
     this.#visit += 1;
+    this.#outbox.takeBack();
     for (const turn of this.turns) turn.leave();
     this.turns = [];
     this.#threads.clear();
@@ -81,7 +79,8 @@ export class Session extends Store {
       if (visit !== this.#visit) return false;
       const after = await this.#findParent(instead);
       if (visit !== this.#visit) return false;
-      const accepted = await post<Accepted>(path("runs"), this.#describe(question, after));
+      const accepted = await this.#outbox.send(question, this.#describe(question, after));
+      if (!accepted) return false;
       this.#unlisted.add(accepted.conversation_id, question, accepted.run_id);
       if (visit !== this.#visit) {
         void this.#queries.invalidateQueries({ queryKey: KEYS.conversations });
@@ -171,9 +170,10 @@ export class Session extends Store {
 
   #opened(): void { this.isOpening = false; this.changed(); }
 
-  // Says that the gateway is away, until it answers.
+  // Says what is away behind the gateway, until it answers; that the gateway itself is away is said once for the page.
   #wait(thrown: unknown): void {
-    this.complain(`${word("reconnecting")} ${asProblem(thrown).culprit || asProblem(thrown).message}`);
+    const { status, culprit, message } = asProblem(thrown);
+    if (status) this.complain(`${word("reconnecting")} ${culprit || message}`);
   }
 
   // Shows the way to the newest turn, or to the one that the reader was at.

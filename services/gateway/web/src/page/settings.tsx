@@ -1,12 +1,15 @@
-// What the reader can set: how the page looks, with this browser; how answers are given, with memory.
+// What the reader can set: how the page looks, with this browser; how answers are given, with memory; which model new
+// questions go to. And what they can draw on.
 import { useQueryClient } from "@tanstack/react-query";
+import { Tabs } from "radix-ui";
 import { useState } from "react";
 
 import { asProblem } from "../base/api";
 import { THEMES, type Theme } from "../base/preferences";
 import { useStore } from "../base/store";
 import { type Language, word } from "../base/words";
-import { ModelChoice, useModels } from "../composer/choices";
+import { ModelSettings } from "../settings/models";
+import { SourceSettings } from "../settings/sources";
 import { CHOICES, prefer, useFacts, valueOf } from "../side/facts";
 import { Choice } from "./choice";
 import { usePage } from "./context";
@@ -16,23 +19,34 @@ const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 // Preferences that memory keeps, in the order of the sheet.
 const REMEMBERED = ["colours", "units", "decimals", "language", "depth", "memory"];
 
+const TABS = ["general", "models", "sources"] as const;
+
 export function Settings() {
-  return <DialogSheet name="settings" title={word("settings")}><Fields /></DialogSheet>;
+  return <DialogSheet name="settings" title={word("settings")} className="settings-dialog"><Parts /></DialogSheet>;
 }
 
-function Fields() {
+function Parts() {
+  return (
+    <Tabs.Root defaultValue="general" className="settings">
+      <Tabs.List aria-label={word("settings")}>{TABS.map((tab) => <Tabs.Trigger key={tab} value={tab}>{word(`settings_${tab}`)}</Tabs.Trigger>)}</Tabs.List>
+      <Tabs.Content value="general"><General /></Tabs.Content>
+      <Tabs.Content value="models"><ModelSettings /></Tabs.Content>
+      <Tabs.Content value="sources"><SourceSettings /></Tabs.Content>
+    </Tabs.Root>
+  );
+}
+
+function General() {
   const { preferences, layout } = usePage();
   useStore(preferences);
-  const models = useModels();
   return (
-    <div className="settings">
+    <>
       <section aria-label={word("pageSettings")}>
         <h3>{word("pageSettings")}</h3>
         <Choice label={word("pageLanguage")} value={preferences.language} names={Object.keys(LANGUAGES)} nameOf={(name) => LANGUAGES[name as Language]}
           onChoose={(name) => preferences.speak(name as Language)} />
         <Choice label={word("themeSetting")} value={preferences.theme} names={[...THEMES]} nameOf={(name) => word(`theme_${name}`)}
           onChoose={(name) => preferences.paint(name as Theme)} />
-        <div className="field"><label htmlFor="settings-model">{word("model")}</label><ModelChoice models={models} id="settings-model" /></div>
       </section>
       <section aria-label={word("answerSettings")}>
         <h3>{word("answerSettings")}</h3>
@@ -40,7 +54,7 @@ function Fields() {
         <RememberedFields />
         <button type="button" className="quiet" onClick={() => { layout.open(""); layout.show("memory"); }}>{word("allFacts")}</button>
       </section>
-    </div>
+    </>
   );
 }
 

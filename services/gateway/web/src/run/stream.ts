@@ -2,6 +2,7 @@
 // status), this asks for the run's record: one that is over is shown from it, the stream of any other is opened again.
 // It never stops trying while the page is open: a run that was finished meanwhile must not be called a failure.
 import { asProblem, call, path } from "../base/api";
+import { reach, report } from "../base/reach";
 import type { RunEvent, RunRecord } from "../contract/types";
 
 export interface Failure {
@@ -27,6 +28,8 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
   let last = after;
   let source: EventSource | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  // What is done when the pause is over.
+  let next: (() => unknown) | undefined;
   let ending: ReturnType<typeof setTimeout> | undefined;
   let isOver = false;
   let tries = 0;
@@ -36,12 +39,22 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
     clearTimeout(timer);
     clearTimeout(ending);
     source?.close();
+    reach.removeEventListener("back", goOn);
   };
 
   const wait = (act: () => unknown): void => {
-    timer = setTimeout(act, Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** tries));
+    next = act;
+    timer = setTimeout(goOn, Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** tries));
     tries += 1;
   };
+
+  // At the end of a pause, or before it when the gateway is back.
+  function goOn(): void {
+    clearTimeout(timer);
+    const act = next;
+    next = undefined;
+    act?.();
+  }
 
   async function look(): Promise<void> {
     try {
@@ -64,7 +77,8 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
     if (isOver) return;
     if (ending) return close();
     handlers.onWaiting(true);
-    if (!isClosed) return;
+    // The browser tries again by itself; whether the gateway is away at all is for the page to find out.
+    if (!isClosed) return void report("missed");
     source?.close();
     void look();
   }
@@ -82,12 +96,15 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
   function open(): void {
     const opened = new EventSource(`${path("runs", runId, "events")}?after=${last}`);
     source = opened;
+    // A run may say nothing for long.
+    opened.addEventListener("open", () => handlers.onWaiting(false));
     opened.addEventListener("error", () => interrupt(opened.readyState === EventSource.CLOSED));
     // The gateway has lost the planner, which may be back.
     opened.addEventListener("failure", () => interrupt(true));
     opened.addEventListener("run", take);
   }
 
+  reach.addEventListener("back", goOn);
   open();
   return { close };
 }

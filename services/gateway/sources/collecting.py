@@ -1,0 +1,76 @@
+"""Asks the services that know for their sources, each with its own deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
+from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
+from fathom.clients import Clients
+from fathom.core.errors import FathomError
+from fathom.services.gateway.sources.bodies import (
+    Away,
+    Source,
+    SourceList,
+    show_connector,
+    show_corpus,
+    show_server,
+    show_table,
+)
+
+# A reader waits for the list; a service that takes longer is named as away, and the others' sources are shown.
+TIMEOUT_S = 3.0
+# As many as one answer of retrieval holds.
+CORPORA = 100
+Ask = Callable[[Clients], Awaitable[list[Source]]]
+
+
+async def list_tables(clients: Clients) -> list[Source]:
+    found = await clients.datafetch.list_sources(datafetch.ListSourcesRequest(), timeout_s=TIMEOUT_S)
+    return [show_table(source) for source in found.sources]
+
+
+async def list_corpora(clients: Clients) -> list[Source]:
+    found = await clients.retrieval.list_corpora(retrieval.ListCorporaRequest(page_size=CORPORA), timeout_s=TIMEOUT_S)
+    return [show_corpus(corpus) for corpus in found.corpora]
+
+
+async def list_connectors(clients: Clients) -> list[Source]:
+    found = await clients.datafetch.list_connectors(datafetch.ListConnectorsRequest(), timeout_s=TIMEOUT_S)
+    return [show_connector(connector) for connector in found.connectors]
+
+
+async def list_servers(clients: Clients) -> list[Source]:
+    found = await clients.planner.list_tool_servers(planner.ListToolServersRequest(), timeout_s=TIMEOUT_S)
+    return [show_server(server) for server in found.servers]
+
+
+ASKED: tuple[tuple[str, Ask], ...] = (
+    ("datafetch", list_connectors),
+    ("planner", list_servers),
+    ("datafetch", list_tables),
+    ("retrieval", list_corpora),
+)
+
+
+async def collect_sources(clients: Clients, *, is_operator: bool) -> SourceList:
+    """Return the sources of all services that answer in time, and name the others.
+
+    Others than operators are not told settings, hosts, keys and the words of failures.
+    """
+    answers = await asyncio.gather(*(ask(clients) for _, ask in ASKED), return_exceptions=True)
+    found = SourceList(sources=[], away=[])
+    for (service, _), answer in zip(ASKED, answers, strict=True):
+        if isinstance(answer, FathomError):
+            if all(one.service != service for one in found.away):
+                found.away.append(Away(service=service, problem=answer.reason))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found.sources += answer
+    if not is_operator:
+        for source in found.sources:
+            source.operation = None
+    return found

@@ -1,0 +1,88 @@
+"""The way between a page and its gateway, which can be cut, and which can lose what the gateway answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+PIECE = 64 * 1024
+
+
+class Cable:
+    """Passes on connections to a gateway on this machine; ``url`` is the address on the page's side."""
+
+    def __init__(self, gateway: str) -> None:
+        self._port = urlsplit(gateway).port
+        self._open: set[asyncio.StreamWriter] = set()
+        self.is_cut = False
+        self.loses_answers = False
+        self.lost = asyncio.Event()
+        """Set once an answer was lost."""
+        self.url = ""
+
+    def cut(self) -> None:
+        """End all connections, and every further one as it comes."""
+        self.is_cut = True
+        self._hang_up()
+
+    def mend(self) -> None:
+        """Pass everything on again."""
+        self.is_cut = self.loses_answers = False
+
+    def _hang_up(self) -> None:
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass one connection on until either side ends it."""
+        if self.is_cut:
+            writer.transport.abort()
+            return
+        from_gateway, to_gateway = await asyncio.open_connection("127.0.0.1", self._port)
+        ends = {writer, to_gateway}
+        self._open |= ends
+        ways = [
+            asyncio.ensure_future(self._pass(reader, to_gateway)),
+            asyncio.ensure_future(self._back(from_gateway, writer)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._open -= ends
+            for end in ends:
+                end.transport.abort()
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while piece := await reader.read(PIECE):
+                writer.write(piece)
+                await writer.drain()
+
+    async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while piece := await reader.read(PIECE):
+                if self.loses_answers:
+                    self.lost.set()
+                    return
+                writer.write(piece)
+                await writer.drain()
+
+
+@asynccontextmanager
+async def lay_cable(gateway: str) -> AsyncIterator[Cable]:
+    """Serve the page's side on a free port."""
+    cable = Cable(gateway)
+    server = await asyncio.start_server(cable.connect, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    cable.url = f"http://{host}:{port}"
+    try:
+        yield cable
+    finally:
+        server.close()
+        cable.cut()
+        await server.wait_closed()

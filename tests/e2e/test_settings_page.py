@@ -1,0 +1,133 @@
+"""Settings of the page: which model new questions go to, what each is, and what questions can draw on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from fathom.services.gateway.users import make_key
+from tests.e2e.models import list_many_models
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.test_accessibility import check
+from tests.e2e.replay import serve_script
+from tests.e2e.script import Script
+from tests.e2e.sources import REFUSED
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+WORDS = {
+    "en-US": {"settings": "Settings", "models": "Models", "sources": "Sources", "missing": "key not set", "off": "off"},
+    "zh-CN": {"settings": "设置", "models": "模型", "sources": "数据来源", "missing": "密钥未设置", "off": "未启用"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _many_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.e2e.replay.ReplayPolicy.ListModels", list_many_models)
+
+
+async def open_settings(page: Page, words: dict[str, str]) -> None:
+    if await page.locator("#sidebar-toggle").count():
+        await page.locator("#sidebar-toggle").click()
+    await page.get_by_role("button", name=words["settings"], exact=True).click()
+    await expect(page.locator(".settings")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 1440), ("zh-CN", "light", 420)]
+)
+async def test_models_and_sources_are_shown_in_every_state(
+    browser: Browser, locale: str, theme: str, width: int
+) -> None:
+    words = WORDS[locale]
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, width=width, locale=locale, theme=theme)
+        page = watched.page
+        await open_settings(page, words)
+        await page.get_by_role("tab", name=words["models"]).click()
+        entry = page.locator("[data-model=desk-large]")
+        for part in ("deepseek", "65,536", "0.5", "0.05", "2.2"):
+            await expect(entry).to_contain_text(part)
+        await expect(page.locator("[data-model=other]")).to_contain_text(words["missing"])
+        await expect(page.locator("[data-model=house-7b] .failed")).to_contain_text("has no tokenizer")
+        await check(page, "models")
+        # The arrow keys lead from one part to the next, as in every list of tabs.
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("tab", name=words["sources"])).to_be_focused()
+        await expect(page.locator("[data-source='vendor:edgar'] .failed")).to_have_text(REFUSED)
+        fred = page.locator("[data-source='vendor:fred']")
+        await expect(fred).to_contain_text(words["missing"])
+        await expect(fred).to_contain_text(words["off"])
+        await expect(page.locator("[data-source='tools:acme'] .warned")).to_contain_text("news")
+        await expect(page.locator("[data-source='bundled:prices']")).to_contain_text("2022-12-28")
+        await check(page, "sources")
+        assert await page.evaluate(
+            "document.querySelector('.dialog').scrollWidth <= document.querySelector('.dialog').clientWidth"
+        )
+        await page.keyboard.press("Escape")
+        await expect(page.locator(".dialog")).to_have_count(0)
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_new_questions_go_to_the_model_that_is_set_and_it_stays(browser: Browser) -> None:
+    words = WORDS["en-US"]
+    async with serve_script(Script(days=30)) as house:
+        page = (await open_page(browser, house.url)).page
+        await open_settings(page, words)
+        await page.get_by_role("tab", name=words["models"]).click()
+        chosen = page.get_by_label("New questions go to")
+        await expect(chosen.locator("option").first).to_have_text("this Fathom's default (rules)")
+        await chosen.select_option("desk-large")
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#model")).to_have_value("desk-large")
+        await page.reload()
+        await expect(page.locator("#model")).to_have_value("desk-large")
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_have_count(1)
+        assert house.planner.asked[-1].model == "desk-large"
+        # Beside a question another one is chosen for this page alone.
+        await page.locator("#model").select_option("rules")
+        await page.reload()
+        await expect(page.locator("#model")).to_have_value("desk-large")
+        await open_settings(page, words)
+        await page.get_by_role("tab", name=words["models"]).click()
+        await chosen.select_option("")
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#model")).to_have_value("rules")
+
+
+async def test_a_service_that_is_away_takes_its_own_sources_with_it_alone(browser: Browser) -> None:
+    words = WORDS["en-US"]
+    async with serve_script(Script(days=30)) as house:
+        page = (await open_page(browser, house.url)).page
+        await open_settings(page, words)
+        house.dispatchers["datafetch"].ready = False
+        await page.get_by_role("tab", name=words["sources"]).click()
+        await expect(page.locator(".sources .chip.warn").first).to_have_text(
+            "datafetch does not answer; its sources are not shown."
+        )
+        await expect(page.locator("[data-source='tools:acme']")).to_be_visible()
+        await expect(page.locator("[data-source='vendor:edgar']")).to_have_count(0)
+        house.dispatchers["datafetch"].ready = True
+        await page.get_by_role("button", name="Read again").click()
+        await expect(page.locator("[data-source='vendor:edgar']")).to_be_visible()
+
+
+async def test_who_lacks_the_right_sees_how_sources_stand_and_not_why(browser: Browser, tmp_path: Path) -> None:
+    words = WORDS["en-US"]
+    key, line = make_key("desk", "fund-7")
+    assert "scopes" not in json.loads(line)
+    (tmp_path / "keys.jsonl").write_text(f"{line}\n")
+    async with serve_script(Script(days=30), api_keys_file=str(tmp_path / "keys.jsonl")) as house:
+        page = (await open_page(browser, f"{house.url}/?access_token={key}")).page
+        await open_settings(page, words)
+        await page.get_by_role("tab", name=words["sources"]).click()
+        edgar = page.locator("[data-source='vendor:edgar']")
+        await expect(edgar).to_contain_text("fails")
+        await expect(page.locator(".sources")).not_to_contain_text(REFUSED)
+        await expect(page.locator(".sources")).not_to_contain_text("key not set")
