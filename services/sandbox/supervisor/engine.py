@@ -20,13 +20,14 @@ from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Outcome
 from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
 from fathom.services.sandbox.supervisor.host import scheduling
-from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
+from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, count_cores
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.isolation.probe import Report, achieve
 from fathom.services.sandbox.supervisor.reclaiming import Reclaimer
 from fathom.services.sandbox.supervisor.session import Facts, Session
+from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import ForkServerLost
 from fathom.services.sandbox.supervisor.worker.process import JailResources, WorkerProcess
@@ -101,7 +102,8 @@ class Engine:
         if swept := await asyncio.to_thread(self._scratch.sweep):
             self._log.info("scratch folders of a supervisor that was killed are removed", folders=swept)
         reversible = scheduling.may_lower_nice()
-        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch, reversible)
+        scheduler = CellScheduler(count_cores())
+        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch, scheduler, reversible)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
