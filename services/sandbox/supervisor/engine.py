@@ -27,7 +27,7 @@ from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.isolation.probe import Report, achieve
 from fathom.services.sandbox.supervisor.reclaiming import Reclaimer
 from fathom.services.sandbox.supervisor.session import Facts, Session
-from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
+from fathom.services.sandbox.supervisor.worker.cell_scheduler import OPENING, CellScheduler
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import ForkServerLost
 from fathom.services.sandbox.supervisor.worker.process import JailResources, WorkerProcess
@@ -68,6 +68,7 @@ class Engine:
         self._requests: dict[tuple[Owner, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._usage_reader = UsageReader()
+        self._scheduler = CellScheduler(count_cores())
         self._refilling: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -102,8 +103,9 @@ class Engine:
         if swept := await asyncio.to_thread(self._scratch.sweep):
             self._log.info("scratch folders of a supervisor that was killed are removed", folders=swept)
         reversible = scheduling.may_lower_nice()
-        scheduler = CellScheduler(count_cores())
-        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch, scheduler, reversible)
+        jailer = JailResources(
+            self._fork_server, "namespace", usable, self._uids, self._scratch, self._scheduler, reversible
+        )
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
@@ -213,6 +215,9 @@ class Engine:
         try:
             place = await self._find_place(Claimant(lane, tenant))
             limits = self._config.model_copy(update=tighter)
+            if lane is Lane.INTERACTIVE:
+                # Its first cell follows, and is the most expensive one.
+                self._scheduler.begin(OPENING)
             worker = await self._take_worker()
             # A spare was started before anybody asked for less than the service's own limit.
             if memory_bytes:

@@ -14,6 +14,7 @@ from fathom.services.sandbox.supervisor.host.resting import read_state
 from fathom.services.sandbox.supervisor.worker.cell_scheduler import (
     HOLD_S,
     LINGER_S,
+    PATIENCE_S,
     TURN_S,
     CellScheduler,
     signal_group,
@@ -48,6 +49,16 @@ def make_scheduler(cores: int, computing: int) -> tuple[CellScheduler, set[int]]
     for group in range(1, computing + 1):
         scheduler.compute(group)
     return scheduler, signals.paused
+
+
+async def watch_holds(scheduler: CellScheduler, paused: set[int], seconds: float) -> list[set[int]]:
+    """Begin one cell after the other, and return which of three that compute went on in each half of a turn."""
+    went_on = []
+    for _ in range(round(2 * seconds / TURN_S)):
+        scheduler.begin(100)
+        await pass_time(TURN_S / 2)
+        went_on.append({1, 2, 3} - paused)
+    return went_on
 
 
 @simulate_time
@@ -94,13 +105,9 @@ async def test_a_cell_that_waits_for_something_holds_nobody_back_for_long() -> N
 @simulate_time
 async def test_each_has_its_turn_while_others_begin_without_end() -> None:
     scheduler, paused = make_scheduler(cores=2, computing=3)
-    went_on = []
-    for _ in range(6):
-        scheduler.begin(100)
-        went_on += sorted({1, 2, 3} - paused)
-        await pass_time(TURN_S)
-        scheduler.end(100)
-    assert {went_on.count(group) for group in (1, 2, 3)} == {2}
+    went_on = await watch_holds(scheduler, paused, 12 * TURN_S)
+    assert all(len(groups) == 1 for groups in went_on)
+    assert {went_on.count({group}) for group in (1, 2, 3)} == {len(went_on) // 3}
 
 
 @simulate_time
@@ -113,6 +120,35 @@ async def test_each_has_its_turn_where_cells_are_short_and_far_between() -> None
         scheduler.end(100)
         await pass_time(2 * LINGER_S)
     assert {went_on.count(group) for group in (1, 2, 3)} == {2}
+
+
+@simulate_time
+async def test_a_cell_takes_as_many_places_as_it_has_processes() -> None:
+    scheduler, paused = make_scheduler(cores=4, computing=3)
+    scheduler.widen(1, 2)
+    scheduler.widen(2, 8)
+    scheduler.begin(100)
+    assert paused == {2}
+    scheduler.widen(3, 2)
+    assert len(paused) == 2
+    scheduler.widen(3, 1)
+    assert paused == {2}
+
+
+@simulate_time
+async def test_a_cell_with_too_many_processes_goes_on_alone_now_and_then() -> None:
+    scheduler, paused = make_scheduler(cores=2, computing=3)
+    scheduler.widen(1, 8)
+    scheduler.widen(2, 8)
+    went_on = await watch_holds(scheduler, paused, 3 * PATIENCE_S)
+    assert 0 < went_on.count({1}) + went_on.count({2}) < went_on.count({3}) / 3
+    assert abs(went_on.count({1}) - went_on.count({2})) <= 2
+    # Its turn is a whole one, whatever else begins and ends meanwhile.
+    while 1 in paused:
+        await watch_holds(scheduler, paused, TURN_S / 2)
+    scheduler.begin(101)
+    scheduler.end(101)
+    assert paused == {2, 3}
 
 
 @simulate_time

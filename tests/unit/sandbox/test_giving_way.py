@@ -67,6 +67,17 @@ def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good(pids: list[
     assert (weights, nice(pids[0])) == ([200, 20, 200, 10], min(19, own + 10))
 
 
+def test_cells_of_trainings_hold_nobody_back(pids: list[int]) -> None:
+    begun: list[int] = []
+    scheduler = SimpleNamespace(begin=begun.append)
+    precedence = Precedence(pids[0], None, scheduler, is_reversible=False)  # type: ignore[arg-type]
+    precedence.begin()
+    assert begun == pids[:1]
+    precedence.give_way()
+    precedence.begin()
+    assert begun == pids[:1]
+
+
 @pytest.mark.skipif(not scheduling.may_lower_nice(), reason="this user cannot take back a nice value")
 def test_without_a_group_nice_values_do_it(pids: list[int]) -> None:
     precedence = make_precedence(pids[0], is_reversible=True)

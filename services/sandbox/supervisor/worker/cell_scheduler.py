@@ -13,21 +13,24 @@ import signal
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 
 # How long a cell that has just begun keeps others waiting: one that sleeps must not do so for ever.
 HOLD_S = 0.2
 # Cells of one caller follow each other in milliseconds: to pause and continue around each would cost too much.
 LINGER_S = 0.02
 # Turn of a cell that computes: short beside its limit of half a minute, long beside the cost of pausing.
-TURN_S = 0.1
+TURN_S = 0.2
+# A cell with more processes than there are places for goes on alone after so long a pause.
+PATIENCE_S = 2.0
+# Name of a session that is being opened, which has no process group yet.
+OPENING = 0
 
 
 class CellScheduler:
     """Scheduler of the running cells of all sessions, each named by the process group of its worker.
 
-    All processors but one are for cells that compute, as long as others hold them back; where there is one processor,
-    one such cell goes on.
+    All processors but one are for the processes of cells that compute, as long as others hold them back; where there is
+    one processor, one such process goes on.
     """
 
     def __init__(self, cores: int, send: Callable[[int, signal.Signals], None] | None = None) -> None:
@@ -36,7 +39,9 @@ class CellScheduler:
         self._send = send or signal_group
         self._holds: dict[int, asyncio.TimerHandle] = {}
         self._computing: deque[int] = deque()
-        self._paused: set[int] = set()
+        self._widths: dict[int, int] = {}
+        self._paused: dict[int, float] = {}
+        self._overdue = -1
         self._turn: asyncio.TimerHandle | None = None
 
     def begin(self, group: int) -> None:
@@ -50,10 +55,17 @@ class CellScheduler:
             self._computing.append(group)
         self._update()
 
+    def widen(self, group: int, processes: int) -> None:
+        """Note how many processes a cell that computes has."""
+        if group in self._computing and self._widths.get(group) != processes:
+            self._widths[group] = processes
+            self._update()
+
     def exempt(self, group: int) -> None:
         """Let a cell go on until its end, because it is to be interrupted: what is paused hears nothing."""
         if group in self._computing:
             self._computing.remove(group)
+            self._widths.pop(group, None)
             self._resume(group)
             self._update()
 
@@ -83,29 +95,43 @@ class CellScheduler:
 
     def _rotate(self) -> None:
         self._turn = None
+        longest = min(self._paused, key=self._paused.__getitem__, default=-1)
+        is_due = longest >= 0 and asyncio.get_running_loop().time() - self._paused[longest] >= PATIENCE_S
+        self._overdue = longest if is_due else -1
         self._computing.rotate(-self._places)
         self._update()
 
+    def _choose(self) -> set[int]:
+        """Return the cells that go on while others hold back those that compute."""
+        if self._overdue in self._computing:
+            return {self._overdue}
+        chosen, places = set(), self._places
+        for group in self._computing:
+            width = self._widths.get(group, 1)
+            if width <= places:
+                chosen.add(group)
+                places -= width
+        return chosen
+
     def _update(self) -> None:
         """Pause and continue what is to be, and come back for the next turn."""
-        is_crowded = bool(self._holds) and len(self._computing) > self._places
-        chosen = set(islice(self._computing, self._places)) if is_crowded else set(self._computing)
+        chosen = self._choose() if self._holds else set(self._computing)
+        loop = asyncio.get_running_loop()
         # First what gives a processor back.
         for group in self._computing:
             if group not in chosen and group not in self._paused:
-                self._paused.add(group)
+                self._paused[group] = loop.time()
                 self._send(group, signal.SIGSTOP)
         for group in chosen:
             self._resume(group)
-        if is_crowded and self._turn is None:
-            self._turn = asyncio.get_running_loop().call_later(TURN_S, self._rotate)
-        elif not is_crowded and self._turn is not None:
+        if self._paused and self._turn is None:
+            self._turn = loop.call_later(TURN_S, self._rotate)
+        elif not self._paused and self._turn is not None:
             self._turn.cancel()
             self._turn = None
 
     def _resume(self, group: int) -> None:
-        if group in self._paused:
-            self._paused.discard(group)
+        if self._paused.pop(group, None) is not None:
             self._send(group, signal.SIGCONT)
 
 

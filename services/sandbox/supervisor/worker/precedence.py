@@ -40,7 +40,7 @@ class Precedence:
         # A group that bounds memory and processes alone says nothing about precedence.
         self._group = group if group is not None and group.has_weight else None
         self._pid, self._scheduler, self._is_reversible = pid, scheduler, is_reversible
-        self._is_behind, self._is_behind_for_good = False, False
+        self._is_background = self._is_behind = self._is_behind_for_good = False
         self._nice, self._seen = read_nice(pid), frozenset[int]()
         ask_for_turns(pid, SHORT_TURN_NS)
         if self._group is not None:
@@ -48,15 +48,16 @@ class Precedence:
 
     def give_way(self) -> None:
         """Let the worker, and what it starts from now on, run when others of this machine leave time."""
-        self._is_behind_for_good = True
+        self._is_background = self._is_behind_for_good = True
         if self._group is not None:
             self._group.weigh(BACKGROUND_WEIGHT)
         self._step_back(BACKGROUND_NICE)
         ask_for_turns(self._pid, LONG_TURN_NS)
 
     def begin(self) -> None:
-        """Begin a cell: while it is new, those that compute leave it a processor."""
-        self._scheduler.begin(self._pid)
+        """Begin a cell: while it is new, those that compute leave it a processor, unless it gives way to all."""
+        if not self._is_background:
+            self._scheduler.begin(self._pid)
 
     def take_turns(self) -> None:
         """Let the cell, which computes for long, go on in turns while others begin."""
@@ -82,6 +83,7 @@ class Precedence:
         started = [pid for pid in pids if pid != self._pid]
         if started:
             self.give_way_for_now()
+        self._scheduler.widen(self._pid, max(1, len(started)))
         if self._group is not None:
             return
         # Together they get no more than one cell that computes; what they start inherits it.
