@@ -19,6 +19,8 @@ from fathom.services.sandbox.ipc.frames import NO_NONCE, FrameKind, pack_frame
 from tests.support.bombs import make_arrow_bomb, make_deflated_columns, make_parquet_bomb, make_pdf
 
 MIB, GIB = 1 << 20, 1 << 30
+# Pieces of a large part that are deflated at once.
+BLOCK = 20_000
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PDF, HTML, JSONL = "application/pdf", "text/html", "application/jsonl"
 
@@ -60,7 +62,33 @@ def make_nested_parquet() -> bytes:
     return frames.write_parquet(pa.table({"x": pa.ListArray.from_arrays([0, 20_000_000], values)}))
 
 
-def make_workbook(part: bytes, name: str = "xl/worksheets/sheet1.xml", *, told_bytes: int = 0) -> bytes:
+@dataclass(frozen=True)
+class LargePart:
+    """A part of an archive, as its head, a piece, how often that is repeated (a multiple of ``BLOCK``), and its tail."""
+
+    head: bytes
+    piece: bytes
+    count: int
+    tail: bytes
+
+    def deflate(self) -> tuple[bytes, int, int]:
+        """Return the part as raw deflate with its checksum and its size, in milliseconds and without unpacking it."""
+        block, times = self.piece * BLOCK, self.count // BLOCK
+        checksum = zlib.crc32(self.head)
+        for _ in range(times):
+            checksum = zlib.crc32(block, checksum)
+        size = len(self.head) + len(block) * times + len(self.tail)
+        data = deflate_alone(self.head) + deflate_alone(block) * times + deflate_alone(self.tail, zlib.Z_FINISH)
+        return data, zlib.crc32(self.tail, checksum), size
+
+
+def deflate_alone(data: bytes, end: int = zlib.Z_FULL_FLUSH) -> bytes:
+    """Return raw deflate that refers to nothing before it, so that it may be repeated."""
+    deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return deflater.compress(data) + deflater.flush(end)
+
+
+def make_workbook(part: LargePart, name: str = "xl/worksheets/sheet1.xml", *, told_bytes: int = 0) -> bytes:
     """Return a workbook with one large part; with ``told_bytes`` the archive says that it has that many bytes."""
     spreadsheet = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -86,20 +114,32 @@ def make_workbook(part: bytes, name: str = "xl/worksheets/sheet1.xml", *, told_b
         for place, text in parts.items():
             if place != name:
                 archive.writestr(place, text)
-        archive.writestr(name, part)
-    data = sink.getvalue()
-    # The size stands in the part's own header and in the list at the end.
-    return data.replace(struct.pack("<I", len(part)), struct.pack("<I", told_bytes)) if told_bytes else data
+        add_large_part(archive, name, part, told_bytes)
+    return sink.getvalue()
 
 
-def make_sheet(rows: int) -> bytes:
+def add_large_part(archive: zipfile.ZipFile, name: str, part: LargePart, told_bytes: int) -> None:
+    """Add a part that is deflated already, which the archive has no function for."""
+    data, checksum, size = part.deflate()
+    entry, file = zipfile.ZipInfo(name), archive.fp
+    assert file is not None
+    entry.compress_type, entry.CRC = zipfile.ZIP_DEFLATED, checksum
+    entry.compress_size, entry.file_size = len(data), told_bytes or size
+    entry.header_offset = file.tell()
+    file.write(entry.FileHeader() + data)
+    archive.filelist.append(entry)
+    archive.start_dir = file.tell()
+
+
+def make_sheet(rows: int) -> LargePart:
     head = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
-    return head + b'<row><c t="inlineStr"><is><t>x</t></is></c></row>' * rows + b"</sheetData></worksheet>"
+    row = b'<row><c t="inlineStr"><is><t>x</t></is></c></row>'
+    return LargePart(head, row, rows, b"</sheetData></worksheet>")
 
 
-def make_shared_strings(count: int) -> bytes:
+def make_shared_strings(count: int) -> LargePart:
     head = b'<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
-    return head + b"<si><t>x</t></si>" * count + b"</sst>"
+    return LargePart(head, b"<si><t>x</t></si>", count, b"</sst>")
 
 
 def make_twice_deflated() -> bytes:
