@@ -215,9 +215,6 @@ class Engine:
         try:
             place = await self._find_place(Claimant(lane, tenant))
             limits = self._config.model_copy(update=tighter)
-            if lane is Lane.INTERACTIVE:
-                # Its first cell follows, and is the most expensive one.
-                self._scheduler.begin(OPENING)
             worker = await self._take_worker()
             # A spare was started before anybody asked for less than the service's own limit.
             if memory_bytes:
@@ -249,12 +246,16 @@ class Engine:
         self._note("cells", outcome.status.name.lower(), 1)
 
     async def _find_place(self, claimant: Claimant) -> Place:
-        """Wait for a place for one more session; raise ``Overloaded``."""
+        """Wait for a place for one more session; raise ``Overloaded``. For a person's, cells that compute make way."""
         try:
-            return await self._admission.acquire(claimant)
+            place = await self._admission.acquire(claimant)
         except Overloaded:
             self._note("sessions_opened", "refused", 1)
             raise
+        if claimant.lane is Lane.INTERACTIVE:
+            # Its first cell follows, and is the most expensive one.
+            self._scheduler.begin(OPENING)
+        return place
 
     def _end(self, session: Session) -> Coroutine[None, None, None]:
         """Make a session unreachable, and return what ends it and gives its place to the next one."""

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 
+from fathom.core.call import Lane
 from fathom.services.sandbox.supervisor import engine as engine_module
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Status
@@ -109,3 +110,19 @@ async def test_a_paused_cell_that_is_closed_leaves_nothing(engine: Engine, sessi
         await eventually(lambda: read_state(worker.pid) in (b"", b"Z"))
     assert await sessions[1].interrupt()
     await tasks[1]
+
+
+async def test_a_person_who_opens_a_session_finds_the_others_paused(engine: Engine, sessions: list[Session]) -> None:
+    tasks = [await begin_cell(session, UNTIL_FILE) for session in sessions]
+
+    async def open_and_look() -> bool:
+        opened = await engine.create(lane=Lane.INTERACTIVE)
+        is_one_paused = any(map(is_paused, sessions))
+        await engine.close_session(opened.id)
+        return is_one_paused
+
+    # Not the first time, perhaps: they may not have computed for long enough.
+    assert await eventually(open_and_look)
+    for session, task in zip(sessions, tasks, strict=True):
+        assert await session.interrupt()
+        assert (await task)[1].status is Status.INTERRUPTED
