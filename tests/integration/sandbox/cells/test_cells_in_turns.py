@@ -122,7 +122,8 @@ async def test_a_person_who_opens_a_session_finds_the_others_paused(engine: Engi
         return is_one_paused
 
     # Not the first time, perhaps: they may not have computed for long enough.
-    assert await eventually(open_and_look)
+    found: bool = await eventually(open_and_look)
+    assert found
     for session, task in zip(sessions, tasks, strict=True):
         assert await session.interrupt()
         assert (await task)[1].status is Status.INTERRUPTED
