@@ -27,6 +27,8 @@ WATCH_S = 0.1
 FIRST_WATCH_S = 0.02
 # Most cells are over before they have used as much; one that waits gives way by then.
 LONG_CELL_CPU_S, LONG_CELL_S = 0.01, 1.0
+# From then on, until it goes on in turns while other cells begin.
+FREE_TURN_S = 0.1
 # After its answer a worker takes microseconds to wait again.
 FIRST_REST_S = 0.0005
 # The loop, which all share, is not to be busy with one session that displays much: each large display waits longer than
@@ -80,6 +82,7 @@ class Cell:
             # What was written between two cells belongs to neither.
             pipe.drain()
             pipe.sink = self._take_output
+        self._worker.precedence.begin()
         answer = asyncio.create_task(self._ask(code))
         try:
             self._guard(self._stop_when_late(wall_s))
@@ -101,7 +104,7 @@ class Cell:
             for task in (answer, *self._guards):
                 task.cancel()
             await asyncio.gather(answer, *self._guards, return_exceptions=True)
-            self._worker.precedence.take_turn()
+            self._worker.precedence.end()
             # Their cancellations hold their frames, and these the cell with all that it has shown: without a circle it
             # is freed with its session, and not when the collector comes by, which may be after a hundred sessions.
             self._guards.clear()
@@ -114,6 +117,7 @@ class Cell:
         if kill:
             self._kill()
         else:
+            self._worker.precedence.go_on()
             self._worker.interrupt()
             self._guard(self._kill_later())
 
@@ -202,6 +206,10 @@ class Cell:
             await asyncio.sleep(pause)
             pause *= 2
         self._worker.precedence.give_way_for_now()
+        # Without a pause up to here: most of those that compute at all are over by now.
+        await asyncio.sleep(FREE_TURN_S)
+        if self._status is None:
+            self._worker.precedence.take_turns()
 
     async def _kill_later(self) -> None:
         await asyncio.sleep(self._config.interrupt_grace_s)

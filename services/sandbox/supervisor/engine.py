@@ -20,13 +20,14 @@ from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Outcome
 from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
 from fathom.services.sandbox.supervisor.host import scheduling
-from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
+from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, count_cores
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.isolation.probe import Report, achieve
 from fathom.services.sandbox.supervisor.reclaiming import Reclaimer
 from fathom.services.sandbox.supervisor.session import Facts, Session
+from fathom.services.sandbox.supervisor.worker.cell_scheduler import OPENING, CellScheduler
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import ForkServerLost
 from fathom.services.sandbox.supervisor.worker.process import JailResources, WorkerProcess
@@ -67,6 +68,7 @@ class Engine:
         self._requests: dict[tuple[Owner, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._usage_reader = UsageReader()
+        self._scheduler = CellScheduler(count_cores())
         self._refilling: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -101,7 +103,9 @@ class Engine:
         if swept := await asyncio.to_thread(self._scratch.sweep):
             self._log.info("scratch folders of a supervisor that was killed are removed", folders=swept)
         reversible = scheduling.may_lower_nice()
-        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch, reversible)
+        jailer = JailResources(
+            self._fork_server, "namespace", usable, self._uids, self._scratch, self._scheduler, reversible
+        )
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
@@ -242,12 +246,16 @@ class Engine:
         self._note("cells", outcome.status.name.lower(), 1)
 
     async def _find_place(self, claimant: Claimant) -> Place:
-        """Wait for a place for one more session; raise ``Overloaded``."""
+        """Wait for a place for one more session; raise ``Overloaded``. For a person's, cells that compute make way."""
         try:
-            return await self._admission.acquire(claimant)
+            place = await self._admission.acquire(claimant)
         except Overloaded:
             self._note("sessions_opened", "refused", 1)
             raise
+        if claimant.lane is Lane.INTERACTIVE:
+            # Its first cell follows, and is the most expensive one.
+            self._scheduler.begin(OPENING)
+        return place
 
     def _end(self, session: Session) -> Coroutine[None, None, None]:
         """Make a session unreachable, and return what ends it and gives its place to the next one."""

@@ -17,6 +17,7 @@ import pytest
 from fathom.services.sandbox.inside.jail import kernel
 from fathom.services.sandbox.supervisor.host import procfs, scheduling
 from fathom.services.sandbox.supervisor.host.cgroups import Group
+from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
 from fathom.services.sandbox.supervisor.worker.precedence import USED_UP_S, Precedence
 
 # Linux takes requests for turns of a length from here on; before it they are ignored.
@@ -48,7 +49,7 @@ def read_turn_ns(pid: int) -> int:
 
 def make_precedence(pid: int, weights: list[int] | None = None, *, is_reversible: bool = False) -> Precedence:
     group = None if weights is None else SimpleNamespace(weigh=weights.append, has_weight=True)
-    return Precedence(pid, group, is_reversible=is_reversible)  # type: ignore[arg-type]
+    return Precedence(pid, group, CellScheduler(1), is_reversible=is_reversible)  # type: ignore[arg-type]
 
 
 def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good(pids: list[int]) -> None:
@@ -57,13 +58,24 @@ def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good(pids: list[
     own = nice(pids[0])
     precedence.give_way_for_now()
     precedence.give_way_for_now()
-    precedence.take_turn()
-    precedence.take_turn()
+    precedence.end()
+    precedence.end()
     assert (weights, nice(pids[0])) == ([200, 20, 200], own)
     precedence.give_way()
     precedence.give_way_for_now()
-    precedence.take_turn()
+    precedence.end()
     assert (weights, nice(pids[0])) == ([200, 20, 200, 10], min(19, own + 10))
+
+
+def test_cells_of_trainings_hold_nobody_back(pids: list[int]) -> None:
+    begun: list[int] = []
+    scheduler = SimpleNamespace(begin=begun.append)
+    precedence = Precedence(pids[0], None, scheduler, is_reversible=False)  # type: ignore[arg-type]
+    precedence.begin()
+    assert begun == pids[:1]
+    precedence.give_way()
+    precedence.begin()
+    assert begun == pids[:1]
 
 
 @pytest.mark.skipif(not scheduling.may_lower_nice(), reason="this user cannot take back a nice value")
@@ -72,7 +84,7 @@ def test_without_a_group_nice_values_do_it(pids: list[int]) -> None:
     own = nice(pids[0])
     precedence.give_way_for_now()
     assert nice(pids[0]) == min(19, own + 5)
-    precedence.take_turn()
+    precedence.end()
     assert nice(pids[0]) == own
 
 
@@ -82,10 +94,10 @@ def test_a_group_without_weights_leaves_precedence_to_nice_values(
 ) -> None:
     group = Group((tmp_path,), version)
     own = nice(pids[1])
-    Precedence(pids[0], group, is_reversible=False).note_use(pids, 0.0)
+    Precedence(pids[0], group, CellScheduler(1), is_reversible=False).note_use(pids, 0.0)
     assert nice(pids[1]) == min(19, own + 5)
     (tmp_path / name).write_text("")
-    Precedence(pids[0], group, is_reversible=False)
+    Precedence(pids[0], group, CellScheduler(1), is_reversible=False)
     # Twice the usual weight of each version.
     assert int((tmp_path / name).read_text()) == (2_048 if version == 1 else 200)
 
@@ -97,7 +109,7 @@ def test_where_nothing_can_be_taken_back_a_session_stays_behind_once_it_has_used
     precedence.note_use(pids[:1], USED_UP_S / 2)
     assert nice(pids[0]) == own
     precedence.note_use(pids[:1], 2 * USED_UP_S)
-    precedence.take_turn()
+    precedence.end()
     assert nice(pids[0]) == min(19, own + 5)
 
 
@@ -121,7 +133,7 @@ def test_a_worker_asks_for_short_turns_unless_it_computes_for_long(pids: list[in
     assert read_turn_ns(pids[0]) == scheduling.SHORT_TURN_NS
     precedence.give_way_for_now()
     assert read_turn_ns(pids[0]) == scheduling.LONG_TURN_NS
-    precedence.take_turn()
+    precedence.end()
     assert read_turn_ns(pids[0]) == scheduling.SHORT_TURN_NS
 
 
@@ -152,7 +164,7 @@ def test_nothing_is_asked_of_a_process_that_has_ended() -> None:
     precedence = make_precedence(process.pid, is_reversible=True)
     precedence.give_way_for_now()
     precedence.note_use([process.pid, process.pid + 2**22], 2 * USED_UP_S)
-    precedence.take_turn()
+    precedence.end()
     assert procfs.read_cpu_s(process.pid) == 0.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -185,6 +186,38 @@ def find_bases() -> tuple[int, tuple[Path, ...], bool, str]:
     if missing := set(CONTROLLERS) - given:
         return 2, (), False, f"control group {base} does not hand down {', '.join(sorted(missing))}"
     return 2, (base,), "cpu" in given, ""
+
+
+def count_cores(memberships: str = "") -> int:
+    """Return how many processors this process may use, one at least, by its affinity and its groups' quotas.
+
+    ``memberships`` are its groups, as cgroups(7) has them in /proc; empty reads them there.
+    """
+    cores = float(len(os.sched_getaffinity(0)))
+    for line in (memberships or Path("/proc/self/cgroup").read_text()).splitlines():
+        _, names, path = line.split(":", 2)
+        if names and "cpu" not in names.split(","):
+            continue
+        root = V1_ROOT / "cpu" if names else V1_ROOT
+        # A container sees its own group as the root, under whatever path the host names it.
+        folder = root / path.lstrip("/")
+        for place in (folder, *folder.parents):
+            if place.is_relative_to(root):
+                cores = min(cores, read_quota(place))
+    return max(1, int(cores))
+
+
+def read_quota(folder: Path) -> float:
+    """Return how many processors' time a group may use; infinity where nothing says so."""
+    with suppress(OSError, ValueError):
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        # Without a limit version 1 says -1, and version 2 "max", which is no number.
+        if int(quota) > 0:
+            return int(quota) / int(period)
+    return math.inf
 
 
 def write_value(path: Path, value: object) -> None:

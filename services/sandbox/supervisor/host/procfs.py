@@ -21,6 +21,9 @@ FRESH_S = 0.05
 # Longer where a reading is expensive, since sessions full of processes would else make the watch of them all a load
 # on their neighbours: it takes at most a tenth of a processor.
 FRESH_COSTS = 10
+# A reading keeps the loop from its sessions for no longer, some fifty processes, and then leaves it to them for as long
+# as a short cell takes.
+SLICE_S, SLICE_PAUSE_S = 0.0005, 0.002
 # Half a second in all: a process may fork between being seen and being killed.
 SWEEPS = 50
 SWEEP_PAUSE_S = 0.01
@@ -125,7 +128,7 @@ class UsageReader:
         # A reading from before a cell began must not count against the cell.
         if self._reading is None or stale or self._taken < not_before:
             self._taken = now
-            self._reading = asyncio.create_task(asyncio.to_thread(read_snapshot))
+            self._reading = asyncio.create_task(take_snapshot())
         reading = await asyncio.shield(self._reading)
         self._fresh_s = max(FRESH_S, FRESH_COSTS * reading.cost_s)
         usage, waiting = Usage(), [root]
@@ -152,14 +155,36 @@ class Snapshot:
     cost_s: float = 0.0
 
 
+async def take_snapshot() -> Snapshot:
+    """Return one reading of /proc, as ``read_snapshot`` does, in slices between which the loop goes on.
+
+    Not in a thread: one that waits for a processor while it holds Python's lock, as it does beside a fork bomb, keeps
+    the loop waiting, and every session with it.
+    """
+    living: dict[int, Process] = {}
+    cost_s, begun = 0.0, time.thread_time()
+    for item in list_processes():
+        living[item.pid] = item
+        if (took_s := time.thread_time() - begun) > SLICE_S:
+            cost_s += took_s
+            await asyncio.sleep(SLICE_PAUSE_S)
+            begun = time.thread_time()
+    return build_snapshot(living, cost_s + time.thread_time() - begun)
+
+
 def read_snapshot() -> Snapshot:
-    """Return one reading of /proc; orphans of a session appear as children of its init process."""
+    """Return one reading of /proc; orphans of a session appear as children of its init process. Blocks."""
     begun = time.thread_time()
     living = {item.pid: item for item in list_processes()}
+    return build_snapshot(living, time.thread_time() - begun)
+
+
+def build_snapshot(living: dict[int, Process], cost_s: float) -> Snapshot:
+    """Return living processes by their own id as a snapshot, whose reading took ``cost_s``."""
     children: dict[int, list[Process]] = {}
     for item in living.values():
         children.setdefault(item.parent, []).append(item)
-    return Snapshot(living, children, time.thread_time() - begun)
+    return Snapshot(living, children, cost_s)
 
 
 def find_first_child(pid: int) -> int:

@@ -19,6 +19,7 @@ from fathom.services.sandbox.supervisor.host.scheduling import (
     read_nice,
     set_nice,
 )
+from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
 
 # Cells of trainings: a tenth of the time of a person's that wants the same processor, by the kernel's table of nice
 # values (1.25 to the power of ten), and the same as a weight of the control group, of which 100 is usual.
@@ -35,11 +36,11 @@ USED_UP_S = 1.0
 class Precedence:
     """Precedence of the worker ``pid`` and of what it has started; ``is_reversible`` says if nice values are."""
 
-    def __init__(self, pid: int, group: Group | None, *, is_reversible: bool) -> None:
+    def __init__(self, pid: int, group: Group | None, scheduler: CellScheduler, *, is_reversible: bool) -> None:
         # A group that bounds memory and processes alone says nothing about precedence.
         self._group = group if group is not None and group.has_weight else None
-        self._pid, self._is_reversible = pid, is_reversible
-        self._is_behind, self._is_behind_for_good = False, False
+        self._pid, self._scheduler, self._is_reversible = pid, scheduler, is_reversible
+        self._is_background = self._is_behind = self._is_behind_for_good = False
         self._nice, self._seen = read_nice(pid), frozenset[int]()
         ask_for_turns(pid, SHORT_TURN_NS)
         if self._group is not None:
@@ -47,14 +48,27 @@ class Precedence:
 
     def give_way(self) -> None:
         """Let the worker, and what it starts from now on, run when others of this machine leave time."""
-        self._is_behind_for_good = True
+        self._is_background = self._is_behind_for_good = True
         if self._group is not None:
             self._group.weigh(BACKGROUND_WEIGHT)
         self._step_back(BACKGROUND_NICE)
         ask_for_turns(self._pid, LONG_TURN_NS)
 
+    def begin(self) -> None:
+        """Begin a cell: while it is new, those that compute leave it a processor, unless it gives way to all."""
+        if not self._is_background:
+            self._scheduler.begin(self._pid)
+
+    def take_turns(self) -> None:
+        """Let the cell, which computes for long, go on in turns while others begin."""
+        self._scheduler.compute(self._pid)
+
+    def go_on(self) -> None:
+        """Let the cell run to its end without turns, so that it hears an interrupt."""
+        self._scheduler.exempt(self._pid)
+
     def give_way_for_now(self) -> None:
-        """Let the worker run behind others until ``take_turn``."""
+        """Let the worker run behind others until ``end``."""
         if self._is_behind or self._is_behind_for_good:
             return
         self._is_behind = True
@@ -69,6 +83,7 @@ class Precedence:
         started = [pid for pid in pids if pid != self._pid]
         if started:
             self.give_way_for_now()
+        self._scheduler.widen(self._pid, max(1, len(started)))
         if self._group is not None:
             return
         # Together they get no more than one cell that computes; what they start inherits it.
@@ -81,8 +96,9 @@ class Precedence:
             self._is_behind_for_good = True
             self._step_back(COMPUTING_NICE)
 
-    def take_turn(self) -> None:
-        """Undo ``give_way_for_now``."""
+    def end(self) -> None:
+        """End a cell: undo ``give_way_for_now`` and ``take_turns``."""
+        self._scheduler.end(self._pid)
         if not self._is_behind or self._is_behind_for_good:
             return
         self._is_behind = False

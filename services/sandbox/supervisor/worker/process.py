@@ -28,6 +28,7 @@ from fathom.services.sandbox.supervisor.host.memory import MemoryGauge
 from fathom.services.sandbox.supervisor.host.procfs import Usage, UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
+from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import InitHandle
 from fathom.services.sandbox.supervisor.worker.pipe import OutputPipe
@@ -61,6 +62,7 @@ class JailResources:
     cgroups: Cgroups | None
     uids: UidPool
     scratch: ScratchFolders
+    scheduler: CellScheduler
     may_lower_nice: bool = False
 
 
@@ -132,7 +134,8 @@ class WorkerProcess:
             await self.end()
             raise
         self.pid = procfs.find_first_child(self.init_pid)
-        self._precedence = Precedence(self.pid, self._group, is_reversible=self._jailer.may_lower_nice)
+        jailer = self._jailer
+        self._precedence = Precedence(self.pid, self._group, jailer.scheduler, is_reversible=jailer.may_lower_nice)
 
     async def _spawn(self) -> None:
         if self._jailer.cgroups is not None:
