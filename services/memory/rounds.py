@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from fathom.core.call import Call, calling
-from fathom.core.errors import FathomError
+from fathom.core.errors import FathomError, Internal
 from fathom.core.telemetry import make_traceparent
 
 # Turns of other replicas, and those that were appended when one was lost, are found at the next round.
@@ -58,3 +58,5 @@ class Rounds:
                 self._wake.set()
         except FathomError as error:
             self._report(error)
+        except Exception as error:  # a defect of one step must not end the work of all for good
+            self._report(Internal(f"{type(error).__name__}: {error}"))

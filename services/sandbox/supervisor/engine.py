@@ -357,14 +357,22 @@ class Engine:
                 # A cell that runs is never cut off here: it has a limit of its own.
                 if (idle or now - session.opened_at > self._config.lifetime_s) and not session.is_busy:
                     self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
-                    await self._end(session)
+                    try:
+                        await self._end(session)
+                    except Exception:  # one that cannot be ended must not keep the others for ever
+                        self._log.exception("session could not be ended", session_id=session.id)
 
     async def _watch_idle(self) -> None:
         """Look at the sessions in which no cell runs, once a second; all share one reading of /proc."""
         while True:
             await asyncio.sleep(IDLE_WATCH_S)
             # Side by side: one whose memory takes long to read does not keep the others from being looked at.
-            await asyncio.gather(*(session.check_idle() for session in self._sessions.values()))
+            sessions = list(self._sessions.values())
+            found = await asyncio.gather(*(one.check_idle() for one in sessions), return_exceptions=True)
+            for session, error in zip(sessions, found, strict=True):
+                # Whatever a session has done to its processes, the others are still to be looked at.
+                if isinstance(error, Exception):
+                    self._log.error("session could not be looked at", session_id=session.id, exc_info=error)
 
     async def close(self) -> None:
         """End every worker and the fork server."""
