@@ -47,7 +47,6 @@ from fathom.services.gateway.cells.routes import add_cells
 from fathom.services.gateway.cells.running import CellRunner
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
-from fathom.services.gateway.feedback import add_feedback
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
 from fathom.services.gateway.library.routes import add_library
 from fathom.services.gateway.links.routes import add_links
@@ -57,6 +56,7 @@ from fathom.services.gateway.openai import errors
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
+from fathom.services.gateway.profile.judgements import add_feedback
 from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.routes import add_reports
