@@ -41,6 +41,8 @@ QUESTION = "Compare the price performance and the maximum drawdown of Apple and 
 TIMEOUT_S = 1200.0
 # The page: its sources stay out of the wheel, and what is built of them is not git's.
 PAGE_SOURCES, PAGE = "services/gateway/web/", "services/gateway/static"
+# A distribution of its own.
+CONNECTORS = "services/datafetch/sources/connectors/"
 # Variables that would let code of the checkout into the installed program.
 OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "FATHOM_LOCAL_HOME")
 
@@ -80,7 +82,7 @@ def list_package_files(root: Path) -> set[str]:
     else:
         found = (path for folder in PACKAGES for path in (root / folder).rglob("*") if path.is_file())
         paths = [path.relative_to(root).as_posix() for path in found if "__pycache__" not in path.parts]
-    return {rename(path) for path in paths}
+    return {rename(path) for path in paths if not path.startswith(CONNECTORS)}
 
 
 def rename(path: str) -> str:

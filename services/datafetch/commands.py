@@ -49,6 +49,16 @@ def search_catalogue(
         print(line)
 
 
+def list_sources() -> None:
+    """List the vendors of live data that can be enabled, and how far the connector to each was tried."""
+    from fathom.services.datafetch.sources.records import has_connectors, load_records
+
+    for record in load_records().values():
+        print(f"{record.name:<20} {record.describe()}")
+    if not has_connectors():
+        print("Not installed here: pip install services/datafetch/sources/connectors of Fathom's sources.")
+
+
 async def list_catalogue(query: str, kind: str, rows: int, home: Path) -> list[str]:
     """Return the lines of a search; raises ``InvalidField`` for kind and rows, and ``CorruptData`` without tables."""
     from fathom.api.datafetch.v1 import datafetch_pb2 as pb

@@ -37,6 +37,7 @@ AS_THEY_STAND: Mapping[str, str] = {
     "fathom eval set33 --check": "0 problems",
     "fathom doctor": "SERVING",
     "python examples/grpc_client.py": '"snapshot"',
+    "python examples/newcomer/ask_folder.py": "'right': ",
     "fathom data synth --target tasks": "",
     "fathom identity keys identity": "identity/public.pem",
 }

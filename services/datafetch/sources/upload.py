@@ -21,7 +21,7 @@ from fathom.domain.frames import arrow
 from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
 from fathom.services.datafetch.sources.columns import MOST_ISSUES, Column, infer_types, make_header
-from fathom.services.datafetch.sources.files.addresses import name_range
+from fathom.services.datafetch.sources.files.addresses import find_runs, name_range
 from fathom.services.datafetch.sources.files.header import PEEKED, find_header
 from fathom.services.datafetch.sources.files.workbook import read_sheet_rows, trim_cells
 
@@ -106,7 +106,8 @@ def build_table(
     table = arrow().table({key: result.array for key, result in found.items()})
     units = {key: result.unit for key, result in found.items() if result.unit}
     ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column))[:MOST_ISSUES])
-    ranges = {key: name_range(place, numbers) for place, key in enumerate(names)} if numbers else {}
+    runs = find_runs(numbers)
+    ranges = {key: name_range(place, runs) for place, key in enumerate(names)} if numbers else {}
     return Fetched(table, units, make_provenance("upload", name, None), ordered, {"name": name}, ranges)
 
 

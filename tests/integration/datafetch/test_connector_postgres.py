@@ -9,7 +9,8 @@ from datetime import date
 import pytest
 
 from fathom.core.errors import DeadlineExceeded
-from fathom.services.datafetch.sources import DataRequest, Kind, SqlDatabase, SqlRefused, SqlSource
+from fathom.services.datafetch.sources import DataRequest, Kind
+from fathom.services.datafetch.sources.connectors.sql import SqlDatabase, SqlRefused, SqlSource
 from tests.support.postgres import serve_postgres
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")

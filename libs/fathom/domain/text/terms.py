@@ -8,7 +8,8 @@ import unicodedata
 from fathom.domain.text.language import language_of
 from fathom.domain.text.scripts import HAN, HAN_CHARACTER
 
-TOKEN = re.compile(rf"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[{HAN}]+")
+# Letters of all scripts: "Grøtfjord" is one word, and "Grötfjord" another.
+TOKEN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.&'-][^\W_{HAN}]+)*")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
 YEAR = re.compile(r"(?:19|20)\d\d")
 # A row of a table as the readers of files and Markdown write it: cells between bars.

@@ -29,6 +29,7 @@ from fathom.services.datafetch.sources.base import (
     require_names,
 )
 from fathom.services.datafetch.sources.cells import make_statement_table, parse_day, parse_number
+from fathom.services.datafetch.sources.config import ConnectorsConfig
 from fathom.services.datafetch.sources.symbols import Market, normalise
 from fathom.transport.http import MalformedAnswer
 
@@ -52,8 +53,11 @@ class AkShareStatements:
 
     name = "akshare-statements"
 
-    def __init__(self, library: Any = None) -> None:
-        """Raise ``MissingExtra`` without the library; the first call imports it, which takes a second."""
+    def __init__(self, _: ConnectorsConfig | None = None, library: Any = None) -> None:
+        """Raise ``MissingExtra`` without the library; the first call imports it, which takes a second.
+
+        Its settings are the library's own: addresses and proxies of ours do not reach it.
+        """
         if library is None and importlib.util.find_spec("akshare") is None:
             raise MissingExtra("akshare", "akshare")
         self._library = library

@@ -25,7 +25,7 @@ def open_book(data: bytes, name: str, unpacked_bytes: int, *, formulas: bool = F
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingExtra("openpyxl", "connectors") from error
+        raise MissingExtra("openpyxl", "data") from error
     try:
         # Sizes as the archive states them, before anything is unpacked.
         unpacked = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(data)).infolist())

@@ -12,6 +12,7 @@ from fathom.core.errors import MissingExtra
 from fathom.domain.text.encodings import BOMS, DecodedText, decode_text
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
 from fathom.services.retrieval.corpus.parse.records import parse_time
+from fathom.services.retrieval.corpus.parse.wrapping import join_wrapped_lines
 
 # <meta charset="gbk">, and the older form with http-equiv and content.
 CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w-]{2,20})""", re.IGNORECASE)
@@ -136,7 +137,7 @@ def decode(data: bytes, charset: str) -> DecodedText:
 def read_text(data: bytes, source: str, charset: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
     """Yield one document of a plain text or Markdown; a first line ``# Title`` is its title."""
     decoded = decode(data, charset)
-    text = decoded.text.strip()
+    text = decoded.text.replace("\r\n", "\n").strip()
     if not text or "\x00" in text:
         yield ParseIssue(source, "file", "is binary, not text" if text else "is empty")
         return
@@ -144,6 +145,7 @@ def read_text(data: bytes, source: str, charset: str, limits: Limits) -> Iterato
         yield ParseIssue(source, "file", f"cut to {limits.text_chars:,} of {len(text):,} characters", lost=False)
     if decoded.is_guess:
         yield ParseIssue(source, "file", "names no encoding and was read as Windows-1252", lost=False)
+    text = join_wrapped_lines(text)
     heading, _, rest = text.partition("\n")
     title = heading.removeprefix("# ").strip() if heading.startswith("# ") and rest.strip() else ""
     yield ParsedDocument((rest.strip() if title else text)[: limits.text_chars], source, "file", title=title)

@@ -9,6 +9,7 @@ from email.message import EmailMessage
 
 from fathom.services.retrieval.corpus.parse.html import read_html
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, format_reason
+from fathom.services.retrieval.corpus.parse.wrapping import join_wrapped_lines
 
 HEADERS = ("From", "To", "Cc", "Date")
 
@@ -41,7 +42,7 @@ def iter_text(message: EmailMessage, source: str, limits: Limits) -> Iterator[st
     if part is None:
         return
     if part.get_content_subtype() != "html":
-        yield str(part.get_content())
+        yield join_wrapped_lines(str(part.get_content()).replace("\r\n", "\n"))
         return
     raw = part.get_payload(decode=True)
     found = read_html(raw if isinstance(raw, bytes) else b"", source, part.get_content_charset() or "", limits)

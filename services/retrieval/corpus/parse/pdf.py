@@ -22,6 +22,7 @@ from fathom.services.retrieval.corpus.parse.model import (
     Unreadable,
     format_reason,
 )
+from fathom.services.retrieval.corpus.parse.wrapping import join_wrapped_lines
 
 
 def import_pypdf() -> Any:
@@ -86,7 +87,7 @@ def extract_page_text(reader: Any, index: int, limits: Limits) -> str:
     if not text:
         raise Unreadable("holds no text (a scan or a figure)" if size else "is blank")
     # A font without its characters' names gives lone surrogates, which no UTF-8 can hold.
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return join_wrapped_lines(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def read_metadata(reader: Any) -> tuple[str, dict[str, str]]:

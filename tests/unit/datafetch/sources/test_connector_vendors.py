@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import time
 from collections.abc import Awaitable, Callable
 from datetime import date, timedelta
@@ -227,7 +228,8 @@ async def test_what_is_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FRED_API_KEY", raising=False)
     with pytest.raises(VendorOff, match="fred_key_env"):
         connect(ConnectorsConfig(enabled=("fred",)))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "akshare" else find(name))
     with pytest.raises(MissingExtra, match=r"akshare.*fathom\[akshare\]"):
         connect(ConnectorsConfig(enabled=("akshare-statements",)))
     assert all(isinstance(vendor, Connector) for vendor in (Fake("x"), AkShareStatements(library=object())))
