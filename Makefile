@@ -59,7 +59,7 @@ unit: dev ## The fast tests only
 
 lint: dev workflows ## Style and import rules, shell scripts, workflows
 	"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports"
-	"$(BIN)/shellcheck" .ci/run deploy/docker/install.sh trainers/search_r1/train_ppo.sh
+	"$(BIN)/shellcheck" .ci/run deploy/docker/install.sh deploy/docker/keep.sh trainers/search_r1/train_ppo.sh
 
 workflows: dev ## Forms and safety of what .github tells the host
 	"$(BIN)/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml

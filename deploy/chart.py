@@ -15,21 +15,38 @@ from typing import Any
 
 import yaml
 
-CHART = Path(__file__).parents[1] / "charts" / "fathom"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from deploy import images  # noqa: E402
+
+CHART = ROOT / "charts" / "fathom"
 
 WATCHES = ("grading", "shadow")
 """Blocks beside the services that are shaped like them."""
-
-TARGETS = ("core", "gateway", "policy", "policy-gpu", "retrieval-gpu", "sandbox", "trainer")
-"""Images that ``make images`` builds."""
 
 IMAGES_OF = {
     "gateway": ("gateway", "core"),
     "policy": ("policy", "core", "policy-gpu"),
     "retrieval": ("core", "retrieval-gpu"),
     "sandbox": ("sandbox",),
+    **dict.fromkeys(WATCHES, ("operations", "core")),
 }
-"""Images that have a service; all others are in core alone."""
+"""Images that have a service or a watch; all others are in core alone."""
+
+QUOTAS: dict[str, Any] = {
+    "type": "object",
+    "propertyNames": {"pattern": r"^(tool|model|source|tenant)\..+$"},
+    "additionalProperties": {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": False,
+        "properties": {
+            "running": {"type": "integer", "minimum": 0, "maximum": 1_000_000},
+            "perSecond": {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000},
+        },
+    },
+}
+"""Quotas by name, within the bounds of the services (``fathom.core.admission.quota``)."""
 
 FREE = {
     "image.digests": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
@@ -172,6 +189,12 @@ def with_images(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "image": {"enum": list(names)}}}
 
 
+def with_keda(schema: dict[str, Any], keda: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the schema of a service that scales on what its own values name, or not by KEDA at all."""
+    properties = {key: item for key, item in schema["properties"].items() if key != "keda"}
+    return {**schema, "properties": properties | ({"keda": schema_of(keda, "defaults.keda")} if keda else {})}
+
+
 def make_schema(values: dict[str, Any]) -> dict[str, Any]:
     """Return the chart's values.schema.json."""
     found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults", *WATCHES)}, "")
@@ -180,12 +203,16 @@ def make_schema(values: dict[str, Any]) -> dict[str, Any]:
     found["properties"]["services"] = {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: with_images(one, IMAGES_OF.get(name, ("core",))) for name in values["services"]},
+        "properties": {
+            name: with_keda(with_images(one, IMAGES_OF.get(name, ("core",))), service.get("keda"))
+            for name, service in values["services"].items()
+        },
     }
-    found["properties"]["image"]["properties"]["digests"]["propertyNames"] = {"enum": list(TARGETS)}
+    found["properties"]["image"]["properties"]["digests"]["propertyNames"] = {"enum": sorted(images.TARGETS)}
+    found["properties"]["quotas"] = QUOTAS
     for name in WATCHES:
         watch = {**one["properties"], "enabled": {"type": "boolean"}, "calls": {"enum": [values[name]["calls"]]}}
-        found["properties"][name] = {**one, "properties": watch}
+        found["properties"][name] = with_images({**one, "properties": watch}, IMAGES_OF[name])
     # The experiment has one place in the store, which its one pod writes.
     found["properties"]["shadow"]["properties"] |= {"replicas": {"enum": [1]}, "kind": {"enum": ["Deployment"]}}
     job = found["properties"]["training"]["properties"]["job"]

@@ -1,11 +1,12 @@
 """Build the images: ``python deploy/images.py [TARGET …]``, set by the environment.
 
-Without targets those of a release without GPUs and trainings: sandbox, gateway, policy, core; by name also trainer,
-policy-gpu, retrieval-gpu. deploy/docker/Dockerfile says what is in them. BUILDER is buildah (where it is installed) or
-docker; BUILDER_OPTIONS are further options of its build (isolation, mounts). BASE is the base image, with RELEASE=1 by
-digest or not at all; ENGINE=cpu builds trainer and policy-gpu for processors. REPOSITORY and TAG name the images;
-without TAG it is the version of the package, which is what the chart asks for. PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and
-PIP_FIND_LINKS say where packages come from: policy, core and what is built with ENGINE=cpu want PyTorch without CUDA.
+Without targets those of a release without GPUs and trainings: sandbox, operations, gateway, policy, core; by name also
+trainer, policy-gpu, retrieval-gpu. deploy/docker/Dockerfile says what is in them. BUILDER is buildah (where it is
+installed) or docker; BUILDER_OPTIONS are further options of its build (isolation, mounts). BASE is the base image, with
+RELEASE=1 by digest or not at all; ENGINE=cpu builds trainer and policy-gpu for processors. REPOSITORY and TAG name the
+images; without TAG it is the version of the package, which is what the chart asks for. PIP_INDEX_URL,
+PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS say where packages come from: policy, core and what is built with ENGINE=cpu want
+PyTorch without CUDA.
 Builds the page first, which the context has and git has not. Prints the size of each image in the end.
 """
 
@@ -21,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SERVING = ("sandbox", "gateway", "policy", "core")
+SERVING = ("sandbox", "operations", "gateway", "policy", "core")
 TARGETS = (*SERVING, "trainer", "policy-gpu", "retrieval-gpu")
 BY_ENGINE = ("trainer", "policy-gpu")
 """Targets that ENGINE=cpu builds for processors."""

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 CLUSTER, NAMESPACE = "fathom", "fathom"
 STORE, IDENTITY, GATEWAY = "fathom-object-store", "fathom-identity", "fathom-gateway"
 OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "kind"
-NEEDED = ("gateway", "policy", "core", "sandbox")
+NEEDED = images.SERVING
 """Images of the services."""
 IMAGES = (*NEEDED, "trainer")
 ROLLOUT_S, COMMAND_S = 900, 600

@@ -81,6 +81,7 @@ LOCKS = {
     "run": Lock(CHECKOUT, ("local",), ("hatchling>=1.27", "editables>=0.5"), bases=("dev",), is_universal=True),
     "build": Lock(IMAGES, packages=("pip>=25", "hatchling>=1.27")),
     "sandbox": Lock(IMAGES, ("sandbox",), bases=("dev",)),
+    "operations": Lock(IMAGES, ("cli", "service"), bases=("dev",)),
     "gateway": Lock(IMAGES, ("cli", "gateway"), bases=("dev",)),
     # PyTorch and what it needs: the layer that the images with a model have in common.
     "torch-cpu": Lock(IMAGES, packages=("torch==2.13.0",), bases=("dev",)),

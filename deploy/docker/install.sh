@@ -24,7 +24,15 @@ for name in numpy pandas pyarrow Crypto/SelfTest; do
     *) [ ! -d "$packages/$name" ] || find "$packages/$name" -type d -name tests -prune -exec rm -rf {} + ;;
   esac
 done
-rm -rf "${packages:?}/pyarrow/include" "$packages/pyarrow/"*flight*
+# Nor does anything read tables from S3 or Hadoop by pyarrow: the object store is reached by its own client.
+rm -rf "${packages:?}/pyarrow/include" "$packages/pyarrow/"*flight* "$packages/pyarrow/"*_s3* "$packages/pyarrow/"_hdfs*
+find "$packages" -regex '.*/\(pyarrow\|uvloop\|lxml\|grpc\)/.*\.\(pyx\|pxd\|pxi\|h\|c\)' -delete
+# The names that compilers ask for: a wheel holds no links, so each is a whole copy of what the loader reads.
+rm -f "$packages/pyarrow/"libarrow_python*.so "$packages/pyarrow/"libarrow_python*.so.*.*
+# Symbols for debuggers, half of some libraries; those named here load without them (tests/images).
+for library in typst/_typst.abi3.so pyarrow/libarrow.so.* uvloop/loop.*.so cryptography/hazmat/bindings/_rust.abi3.so; do
+  find "$packages" -path "$packages/$library" -exec strip --strip-unneeded {} +
+done
 # Bytecode that stays valid whatever becomes of the files' times: on a read-only root nobody can write it later. Some
 # packages carry templates that are no Python, so compileall's own status says nothing.
 /opt/venv/bin/python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash "$packages" >/dev/null || true

@@ -79,7 +79,7 @@ def build(config: Config, deps: Deps) -> Service:
     associate = Association(PolicyModel(deps.clients, asks, config.association_seconds)) if asks else None
     coder = PolicyModel(deps.clients, writes, config.sql_model_seconds) if writes else None
     engine = Engine(config, associate, SqlFallback(coder, writes) if coder else None)
-    quotas = Quotas(deps.bus, deps.telemetry.log)
+    quotas = Quotas(deps.bus, deps.telemetry.log, deps.quotas)
     vendors = connect(config.connectors, quotas) if config.connectors.enabled else None
     outside = GapFiller(vendors, config.connectors, engine.is_us_company)
 

@@ -83,7 +83,7 @@ class ResourcesFactory:
         quotas: Quotas | None = None,
     ) -> ResourcesFactory:
         """Create the factory; ``catalogue`` provides the prompts for summaries, figure repair and event judging."""
-        quotas = quotas or Quotas(deps.bus, deps.telemetry.log)
+        quotas = quotas or Quotas(deps.bus, deps.telemetry.log, deps.quotas)
         registry = deps.telemetry.registry
         metrics = Metrics.register(registry)
         # One writer, cache of token counts and set of gates for all episodes: prompts have the same beginning, and the

@@ -75,7 +75,7 @@ def build(config: Config, deps: Deps) -> Service:
     classifier = understanding.classifier
     protocols = make_protocols(config, deps, prompts, classifier)
     log = deps.telemetry.log
-    quotas = Quotas(deps.bus, log)
+    quotas = Quotas(deps.bus, log, deps.quotas)
     resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures, quotas)
     tagged, structured = PolicyService(deps.clients, tags=True), PolicyService(deps.clients, tags=False)
     engine = Engine(

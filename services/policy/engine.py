@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from fathom.core.admission import Quota
 from fathom.core.call import Lane, current_call
 from fathom.core.errors import InvalidField, NotFound, NotReady, VersionMismatch
 from fathom.core.ids import checked_id, new_id
@@ -64,6 +65,7 @@ class Engine:
         log: Any,
         bus: Bus | None = None,
         registry: CollectorRegistry | None = None,
+        quotas: Mapping[str, Quota] | None = None,
     ) -> None:
         """Create the models; without a bus, the choice of versions is lost when the process ends."""
         self._config, self._log = config, log
@@ -71,7 +73,7 @@ class Engine:
         self._metrics = PolicyMetrics.register(registry or CollectorRegistry())
         # A caller without a bus gets one in memory: the same code runs, without other replicas to follow.
         bus = bus or MemoryBus(store, topology())
-        self._quotas = Quotas(bus, log)
+        self._quotas = Quotas(bus, log, quotas)
         self._models = {name: self._create_versions(name) for name in config.models}
         self._generations = Generations(self._sample, config.kept_completions, config.kept_completion_bytes)
         self._loading = BackgroundLoads()

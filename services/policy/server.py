@@ -42,7 +42,7 @@ LANES = {
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the policy service."""
-    engine = Engine(config, deps.store, deps.telemetry.log, deps.bus, deps.telemetry.registry)
+    engine = Engine(config, deps.store, deps.telemetry.log, deps.bus, deps.telemetry.registry, deps.quotas)
     return Service("policy", PolicyServicer(engine, config), engine.start, engine.close)
 
 

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import json
 import os
 import re
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import promql_parser
 import pytest
+import structlog
 import typer
+from prometheus_client import CollectorRegistry, generate_latest
 
+from deploy import chart
 from fathom.cli.main import app
+from fathom.core.admission import Admission, Claimant, Limits, quota
 from fathom.core.config import load
-from fathom.hosting.host import Runtime
+from fathom.core.errors import Overloaded
+from fathom.domain.chat.messages import Message, Role, ToolSpec
+from fathom.hosting.host import Runtime, dependencies
+from fathom.services.policy import config as policy_config
+from fathom.services.policy.engine import Engine
+from fathom.services.policy.model import Request
+from fathom.transport.bus.quotas import Quotas
 from fathom.transport.bus.streams import LESSONS, Retention, topology
 from fathom.transport.rpc.server import HEALTH_NAMES
-from tests.chart.rendering import ROOT, Document, by_key, containers, pods
+from fathom.transport.store.memory import MemoryStore
+from tests.chart.rendering import CHART, ROOT, Document, by_key, containers, pods, render
 
+FULL = CHART / "ci" / "full-values.yaml"
 SERVICES = ("gateway", "planner", "policy", "retrieval", "datafetch", "sandbox", "memory", "reward")
 WATCHES = {"grading": "monitoring", "shadow": "shadow"}
 
@@ -147,7 +162,8 @@ def test_autoscaling_watches_queues_that_the_bus_declares(documents: tuple[Docum
         for durable in stream.durables
     }
     for document in documents:
-        if document["kind"] == "ScaledObject":
+        # Policy has no queue of its own on the bus: it scales on a metric.
+        if document["kind"] == "ScaledObject" and document["metadata"]["name"].endswith("-planner"):
             watched = {
                 (trigger["metadata"]["stream"], trigger["metadata"]["consumer"])
                 for trigger in document["spec"]["triggers"]
@@ -196,3 +212,52 @@ def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Docu
     head = json.loads(held["data"]["rayjob.json"])["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     environ = {item["name"]: item.get("value", "") for item in head["containers"][0]["env"]}
     assert called <= json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"]).keys()
+
+
+async def test_a_service_holds_the_quotas_of_the_values() -> None:
+    found = environments(render("helm4", FULL))
+    runtime = load(Runtime, "runtime", environ=found["planner"])
+    assert [name for name in found if "FATHOM_RUNTIME_QUOTAS" in found[name]] == ["datafetch", "planner", "policy"]
+    alone = runtime.model_copy(update={"bus_url": "memory://", "store_url": "memory://", "identity_file": ""})
+    async with dependencies("planner", alone, io.StringIO()) as deps:
+        quotas = Quotas(deps.bus, deps.telemetry.log, deps.quotas)
+        quotas.start()
+        try:
+            python = quotas.govern("tool.python", Admission("tool 'python'", Limits(8, 64)))
+            tenant = quotas.find_tenant("acme")
+            assert tenant is not None
+            (await tenant.acquire(Claimant())).release()
+            assert (tenant.places, tenant.per_second) == (4, 2.5)
+            assert quotas.find_tenant("other") is None
+            with pytest.raises(Overloaded, match="its quota is 0"):
+                await python.acquire(Claimant())
+        finally:
+            await quotas.close()
+
+
+def test_the_bounds_of_quotas_are_those_of_the_services() -> None:
+    limits = chart.QUOTAS["additionalProperties"]["properties"]
+    assert (limits["running"]["maximum"], limits["perSecond"]["maximum"]) == (quota.MAX_RUNNING, quota.MAX_PER_SECOND)
+    assert chart.QUOTAS["propertyNames"]["pattern"] == quota.NAME_PATTERN
+
+
+async def test_policy_scales_on_a_metric_that_it_exports(tmp_path: Path) -> None:
+    """Asked of the registry that the service serves under /metrics, after its first generation."""
+    scaled = by_key(render("helm4", FULL))["ScaledObject", "demo-fathom-policy"]["spec"]["triggers"]
+    (trigger,) = [one["metadata"] for one in scaled if one["type"] == "prometheus"]
+    promql_parser.parse(trigger["query"])
+    (name,) = re.findall(r"fathom_\w+", trigger["query"])
+    # Two of KEDA's own fields, without which it refuses the object.
+    assert trigger["serverAddress"].startswith("http://")
+    assert float(trigger["threshold"]) > 0
+    config = policy_config.Config(models={"rules": policy_config.RulesModel()}, cache_dir=tmp_path)
+    registry = CollectorRegistry()
+    engine = Engine(config, MemoryStore(), structlog.get_logger(), registry=registry)
+    await engine.start()
+    try:
+        request = Request("r1", "", (Message(Role.USER, "hello"),), tools=(ToolSpec("finish", "ends", "{}"),))
+        async for _ in engine.generate(request, lambda: None):
+            pass
+        assert f'\n{name}{{model="rules"}} ' in generate_latest(registry).decode()
+    finally:
+        await engine.close()

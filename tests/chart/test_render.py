@@ -91,6 +91,13 @@ def test_any_release_name_works(release: str) -> None:
         ("networkPolicy.dns.ports[0]=dns", "ports"),
         ("image.digests.core=latest", "core"),
         ("grading.grader=em", "grader"),
+        ("grading.image=gateway", "image"),  # it has no grading
+        ("quotas.acme.running=1", "acme"),  # of what kind?
+        (r"quotas.tenant\.acme.running=-1", "running"),
+        (r"quotas.tenant\.acme.perSecond=0", "perSecond"),
+        (r"quotas.tenant\.acme.perMinute=9", "perMinute"),
+        ("services.policy.keda.lagThreshold=4", "lagThreshold"),  # policy has no queue
+        ("services.reward.keda.enabled=true", "keda"),
         ("grading.enabled=perhaps", "enabled"),
         ("grading.calls[0]=sandbox", "calls"),
         ("shadow.replicas=2", "replicas"),
@@ -123,6 +130,7 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
             ("nats.enabled=false", "nats.external.servers=a:4222", "services.planner.keda.enabled=true"),
             "the lag is read from the NATS of this release",
         ),
+        (("services.policy.keda.enabled=true",), "services.policy.keda.prometheusUrl: KEDA reads the tokens in flight"),
         (("shadow.enabled=true", "shadow.env.candidate=tiny@2"), "shadow.env.baseline is needed"),
         (("training.jobs.a-name-of-21-letters.workers=1", "nameOverride=x"), "nameOverride"),
     ],

@@ -117,6 +117,36 @@ def test_a_service_of_core_starts_without_a_network(image: Get, service: str) ->
     check_serves(image("core"), service)
 
 
+def test_operations_is_small_and_has_the_commands_of_a_release(image: Get) -> None:
+    built = image("operations")
+    assert built.size < 250e6
+    lacks = ["fastapi", "pyarrow", "numpy", "pip", "fathom.trainers", "fathom.services.gateway"]
+    done = built.pod("python3", "-c", LACKS % [*lacks, "typer", "fathom.operations.backup"])
+    assert json.loads(done.stdout) == ["typer", "fathom.operations.backup"], done.stderr
+    for command in (["eval", "watch"], ["shadow", "watch"], ["backup", "create"], ["doctor"]):
+        assert "Usage" in built.pod("fathom", *command, "--help").stdout, command
+    doctor = built.pod("fathom", "doctor", "--serving", "grpc://127.0.0.1:9")
+    assert (doctor.returncode, "UNAVAILABLE" in doctor.stdout) == (1, True), doctor.stderr
+
+
+PAGE = """
+import typst, manimgx_fonts_cjk, pyarrow
+from pathlib import Path
+from fathom.domain.frames import read_parquet, write_parquet
+from fathom.services.gateway.page import read_script
+Path("/tmp/x.typ").write_text("= 苹果 Apple")
+fonts = typst.Fonts(include_system_fonts=False, font_paths=[str(Path(manimgx_fonts_cjk.__file__).parent)])
+print(typst.compile("/tmp/x.typ", font_paths=fonts, format="pdf")[:5].decode())
+print(read_parquet(write_parquet(pyarrow.table({"close": [1.5, 2.5]}))).num_rows, len(read_script()[0]) > 1_000_000)
+"""
+
+
+def test_what_was_cut_from_the_gateways_packages_is_not_missed(image: Get) -> None:
+    """PDFs with Chinese, tables as files, plotly's script: the libraries that are stripped or there in part."""
+    done = image("gateway").pod("python3", "-c", PAGE)
+    assert done.stdout.split() == ["%PDF-", "2", "True"], done.stderr[-2000:]
+
+
 def test_the_gateway_starts_without_what_only_others_need(image: Get) -> None:
     built = image("gateway")
     check_serves(built, "gateway")
@@ -236,6 +266,7 @@ def test_the_sbom_names_what_the_image_has(
     purls = " ".join(item["purl"] for item in document["components"])
     wanted = {
         "sandbox": ("pandas", "ipython"),
+        "operations": ("grpcio", "typer"),
         "gateway": ("fastapi", "typer"),
         "core": ("duckdb", "torch"),
         "policy": ("gguf", "torch"),

@@ -77,6 +77,16 @@ FATHOM_{{ upper $name }}_FRAMES_BY_REFERENCE: "false"
 {{- end }}
 FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}
 FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
+{{- if and $root.Values.quotas (has $name (list "planner" "policy" "datafetch")) }}
+{{- $quotas := dict }}
+{{- range $limited, $quota := $root.Values.quotas }}
+{{- $setting := dict }}
+{{- if hasKey $quota "running" }}{{ $_ := set $setting "running" (int $quota.running) }}{{ end }}
+{{- if hasKey $quota "perSecond" }}{{ $_ := set $setting "per_second" (float64 $quota.perSecond) }}{{ end }}
+{{- $_ := set $quotas $limited $setting }}
+{{- end }}
+FATHOM_RUNTIME_QUOTAS: {{ $quotas | toJson | quote }}
+{{- end }}
 {{- if $service.bus }}
 # When all restart at once, the bus may be the last.
 FATHOM_RUNTIME_BUS_WAIT_S: "240"

@@ -125,5 +125,8 @@ def parse(annotation: Any, text: str, name: str) -> Any:
     except ValidationError as as_string:
         try:
             return adapter.validate_json(text)
-        except ValidationError:
-            raise ConfigError(f"{name}={text!r}: {as_string.errors()[0]['msg']}", metadata={"field": name}) from None
+        except ValidationError as as_json:
+            # Of what is written as JSON, what is wrong inside it; a plain text is wrong as a text.
+            cause = (as_json if text.lstrip().startswith(("{", "[")) else as_string).errors()[0]
+            said = ": ".join(part for part in (".".join(map(str, cause["loc"])), cause["msg"]) if part)
+            raise ConfigError(f"{name}={text!r}: {said}", metadata={"field": name}) from None

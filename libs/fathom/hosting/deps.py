@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fathom.clients import Clients
+    from fathom.core.admission import Quota
     from fathom.core.identity import Tokens
     from fathom.core.telemetry import Telemetry
     from fathom.transport.bus.base import Bus
@@ -26,3 +28,5 @@ class Deps:
     """Tokens of services and their callers; None while callers are not identified."""
     certificates: Certificates | None = None
     """Certificates of this process for mutual TLS; None for connections in plain text."""
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    """Quotas of the settings by name, e.g. ``tenant.acme``; those of the bus come before them."""

@@ -16,12 +16,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from fathom.clients import Clients
+from fathom.core.admission import QuotaSetting
+from fathom.core.admission.quota import NAME_PATTERN
 from fathom.core.call import Lane
 from fathom.core.config import ConfigError, Settings, load
 from fathom.core.errors import FathomError
@@ -94,6 +96,8 @@ class Runtime(Settings):
     """``file:///dir``, ``s3://key:secret@host:port/bucket`` or ``memory://``."""
     endpoints: Mapping[str, str] = Field(default_factory=dict)
     """URL by service name, e.g. ``{"retrieval": "nats://"}``."""
+    quotas: Mapping[Annotated[str, StringConstraints(pattern=NAME_PATTERN)], QuotaSetting] = Field(default_factory=dict)
+    """Quotas by name, e.g. ``{"tenant.acme": {"running": 4}}``; ``fathom quota set`` changes one while services run."""
     log_level: str = "info"
     """debug, info, warning or error."""
     log_format: str = "json"
@@ -165,7 +169,8 @@ async def dependencies(
                 certificates=certificates,
             )
             try:
-                yield Deps(clients, store, bus, telemetry, tokens, certificates)
+                quotas = {key: setting.to_quota() for key, setting in runtime.quotas.items()}
+                yield Deps(clients, store, bus, telemetry, tokens, certificates, quotas)
             finally:
                 await clients.close()
         finally:

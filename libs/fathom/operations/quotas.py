@@ -11,12 +11,12 @@ from typing import Annotated, Any, Optional
 import typer
 
 from fathom.core.admission import Quota
+from fathom.core.admission.quota import KINDS
 from fathom.core.config import load
 from fathom.core.errors import InvalidField
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")]
 Name = Annotated[str, typer.Argument(help="tool., model., source. or tenant.NAME, e.g. tool.python.")]
-KINDS = ("tool.", "model.", "source.", "tenant.")
 HOME = Path(".fathom")
 app = typer.Typer(help="Quotas of tools, models, data sources and tenants, over all replicas.", no_args_is_help=True)
 

@@ -110,7 +110,7 @@ class Engine:
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
         say = self._log.info if report.level >= Level.NAMESPACE else self._log.warning
-        say("sandbox isolation", level=report.level.word, layers=report.layers, missing=report.missing)
+        say("sandbox isolation", achieved=report.level.word, layers=report.layers, missing=report.missing)
 
     async def _start_worker(self) -> WorkerProcess:
         """Return a new worker behind its walls; raise ``DependencyFailed``."""

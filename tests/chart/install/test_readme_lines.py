@@ -64,7 +64,7 @@ def test_images_are_made_under_the_names_that_the_chart_asks_for() -> None:
     documents = tuple(document for document in yaml.safe_load_all(rendered) if document)
     asked = {container["image"] for _, container in containers(documents)}
     ours = {image for image in asked if image.startswith("fathom-")}
-    assert ours == {images.tag(target, {}) for target in ("gateway", "policy", "core", "sandbox")}
+    assert ours == {images.tag(target, {}) for target in images.SERVING}
     template = by_key(documents)["ConfigMap", "fathom-rayjob"]["data"]["rayjob.json"]
     assert f'"{images.tag("trainer", {})}"' in template
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 import structlog
 
 from fathom.core.admission import Admission, Claimant, Limits, Quota
+from fathom.core.config import ConfigError, load
 from fathom.core.errors import InvalidField, Overloaded
+from fathom.hosting.host import Runtime
 from fathom.transport.bus.memory import MemoryBus
 from fathom.transport.bus.quotas import Quotas
 from fathom.transport.bus.streams import QUOTAS, topology
@@ -83,3 +86,42 @@ def test_what_is_no_quota_is_refused_by_its_field(value: bytes, field: str) -> N
     with pytest.raises(InvalidField) as refused:
         Quota.parse(value)
     assert refused.value.field == field
+
+
+async def test_quotas_of_the_settings_hold_where_the_bus_has_none() -> None:
+    bus = MemoryBus(MemoryStore(), topology())
+    bucket = bus.bucket(QUOTAS)
+    quotas = Quotas(bus, structlog.get_logger(), {"tenant.acme": Quota(running=1)})
+    quotas.start()
+    try:
+        tenant = quotas.find_tenant("acme")
+        assert tenant is not None
+        assert quotas.find_tenant("other") is None
+        first = await tenant.acquire(Claimant())
+        second = asyncio.ensure_future(tenant.acquire(Claimant()))
+        await eventually(lambda: sum(tenant.waiting.values()) == 1)
+        await bucket.put("tenant.acme", Quota(running=2).to_json())
+        held = await second
+        first.release()
+        held.release()
+        await bucket.delete("tenant.acme")
+        # Back at the one of the settings.
+        await eventually(lambda: tenant.places <= 1)
+        (await tenant.acquire(Claimant())).release()
+        assert tenant.places == 1
+    finally:
+        await quotas.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ('{"acme": {"running": 1}}', "acme.[key]: String should match pattern"),
+        ('{"tenant.acme": {"running": -1}}', "tenant.acme.running"),
+        ('{"tenant.acme": {"per_second": 0}}', "tenant.acme.per_second"),
+        ('{"tenant.acme": {"per_minute": 1}}', "tenant.acme.per_minute"),
+    ],
+)
+def test_a_quota_of_the_settings_that_is_none_is_refused_by_name(given: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f": {named}")):
+        load(Runtime, "runtime", environ={"FATHOM_RUNTIME_QUOTAS": given})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import threading
 import time
@@ -15,6 +16,7 @@ import yaml
 from fathom.cli.doctor.cluster import OLDEST, TRAINING, certificate, examine_cluster, findings, numbers, remedy_of
 from fathom.cli.doctor.findings import Finding
 from fathom.core.retry import RetryPolicy
+from fathom.core.telemetry import Telemetry
 from fathom.operations.cluster.api import Cluster, Patience, ReleasePlace, connect
 from tests.support.certificates import DAY, Authority
 from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
@@ -295,3 +297,64 @@ def test_a_release_with_certificates_has_them_examined(sound: FakeApiServer, clu
     found = report(cluster)
     assert found["secret/fathom-planner-tls"].good
     assert found["certificate/fathom-planner-tls"].detail.startswith("expired on")
+
+
+POD = f"{CORE}/pods/fathom-sandbox-0"
+
+
+def put_sandbox(server: FakeApiServer, runtime_class: str, *lines: str) -> None:
+    """A pod of the sandbox with the first lines of its log, as the service writes them."""
+    needs(server, sandbox={"runtimeClass": runtime_class, "minIsolation": "landlock"})
+    labels = {
+        "app.kubernetes.io/name": "fathom",
+        "app.kubernetes.io/instance": "fathom",
+        "app.kubernetes.io/component": "sandbox",
+    }
+    server.put(POD, {"metadata": {"name": "fathom-sandbox-0", "labels": labels}})
+    if lines:
+        server.logs.append(([f"2026-11-29T10:00:00.000000000Z {line}" for line in lines], ""))
+
+
+def log_isolation(level: str) -> str:
+    """The line that the sandbox's own logger writes for its level."""
+    stream = io.StringIO()
+    Telemetry("sandbox", stream=stream).log.warning(
+        "sandbox isolation", achieved=level, layers=["landlock"], missing=["net"]
+    )
+    return stream.getvalue().strip()
+
+
+@pytest.mark.parametrize(
+    ("runtime_class", "level", "good", "needed", "said"),
+    [
+        ("", "landlock", True, False, "landlock; the cluster's default RuntimeClass; without net"),
+        ("gvisor", "guest-kernel", True, False, "guest-kernel; RuntimeClass gvisor"),
+        ("kata", "vm", True, False, "vm; RuntimeClass kata"),
+        (
+            "gvisor",
+            "landlock",
+            False,
+            True,
+            "landlock; RuntimeClass gvisor; without net, which gives no kernel of its own",
+        ),
+        ("", "none", False, True, "none; the cluster's default RuntimeClass"),
+    ],
+)
+def test_the_level_that_a_sandbox_reports_is_shown(
+    sound: FakeApiServer, cluster: Cluster, runtime_class: str, level: str, good: bool, needed: bool, said: str
+) -> None:
+    if runtime_class:
+        sound.put(f"/apis/node.k8s.io/v1/runtimeclasses/{runtime_class}", {"handler": "runsc"})
+    put_sandbox(sound, runtime_class, '{"event": "started"}', "no JSON: sandbox isolation", log_isolation(level))
+    found = report(cluster)["sandbox isolation/fathom-sandbox-0"]
+    assert (found.good, found.needed) == (good, needed)
+    assert found.detail.startswith(said)
+    assert bool(found.remedy) or found.good
+
+
+def test_without_a_report_the_least_level_is_shown(sound: FakeApiServer, cluster: Cluster) -> None:
+    assert "at least landlock, below which no pod starts" in report(cluster)["sandbox isolation"].detail
+    put_sandbox(sound, "")
+    assert "no report in the log of fathom-sandbox-0" in report(cluster)["sandbox isolation"].detail
+    sound.denied.add(("get", "pods/log"))
+    assert report(cluster)["sandbox isolation"].good

@@ -59,7 +59,7 @@ def test_a_cluster_is_made_once_and_the_images_are_put_into_it(calls: Path, caps
     assert (kind.main(["up"]), kind.main(["up"])) == (0, 0)
     assert len(find_calls(calls, "kind create cluster --name fathom")) == 1
     loaded = find_calls(calls, "kind load docker-image")
-    wanted = [images.tag(target, {}) for target in ("gateway", "policy", "core", "sandbox")]
+    wanted = [images.tag(target, {}) for target in images.SERVING]
     assert loaded == [f"kind load docker-image {name} --name fathom" for name in wanted] * 2
     assert "no training jobs" in capsys.readouterr().out
 

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fathom.cli.doctor.findings import Finding, print_findings
+from fathom.cli.doctor.isolation import check_sandbox
 from fathom.core.errors import FathomError, NotFound, UpstreamRefused
 from fathom.operations.cluster.api import (
     CONFIGMAPS,
@@ -364,6 +365,7 @@ CHECKS: tuple[tuple[str, Callable[[Release], Iterator[Finding]]], ...] = (
     ("volumes", claims),
     ("secrets", secrets),
     ("RuntimeClasses", classes),
+    ("sandbox isolation", check_sandbox),
     ("network policies", network),
     ("stores", stores),
     ("queue", queue),

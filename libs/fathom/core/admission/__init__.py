@@ -2,7 +2,7 @@
 
 from fathom.core.admission.admission import MAX_RETRY_S, Admission, AdmissionObserver, Limits, Place
 from fathom.core.admission.queue import OLDEST_EVERY, Claimant, LaneQueue, Turn
-from fathom.core.admission.quota import Quota
+from fathom.core.admission.quota import Quota, QuotaSetting
 from fathom.core.admission.shares import Share
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Limits",
     "Place",
     "Quota",
+    "QuotaSetting",
     "Share",
     "Turn",
 ]

@@ -6,9 +6,15 @@ import json
 import math
 from dataclasses import asdict, dataclass
 
+from pydantic import Field
+
+from fathom.core.config import Settings
 from fathom.core.errors import InvalidField
 
 MAX_RUNNING, MAX_PER_SECOND = 1_000_000, 1e6
+KINDS = ("tool.", "model.", "source.", "tenant.")
+"""What may have a quota: a quota's name is one of these and the name of the thing."""
+NAME_PATTERN = r"^(tool|model|source|tenant)\..+$"
 
 
 @dataclass(frozen=True)
@@ -38,3 +44,15 @@ class Quota:
             return cls(None if running is None else int(running), None if rate is None else float(rate))
         except (ValueError, TypeError, AttributeError) as error:
             raise InvalidField("quota", "is no object with running and per_second") from error
+
+
+class QuotaSetting(Settings):
+    """A quota as settings name it; one that is set while services run replaces it whole."""
+
+    running: int | None = Field(default=None, ge=0, le=MAX_RUNNING)
+    """At once, over all replicas; 0 refuses all."""
+    per_second: float | None = Field(default=None, gt=0, le=MAX_PER_SECOND)
+    """Per second, over all replicas."""
+
+    def to_quota(self) -> Quota:
+        return Quota(self.running, self.per_second)

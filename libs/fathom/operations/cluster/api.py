@@ -148,13 +148,22 @@ class Cluster:
             yield event["type"], event["raw_object"]
 
     def log(
-        self, pod: str, container: str, *, since: str = "", follow: bool = False, silence_s: float = 15.0
+        self,
+        pod: str,
+        container: str,
+        *,
+        since: str = "",
+        follow: bool = False,
+        silence_s: float = 15.0,
+        limit_bytes: int | None = None,
     ) -> Iterator[str]:
-        """Yield log lines, each prefixed by its time; ``since`` is such a time.
+        """Yield log lines, each prefixed by its time; ``since`` is such a time, ``limit_bytes`` the most that is read.
 
         Ends with the container or after ``silence_s`` seconds without a line.
         """
         options: dict[str, Any] = {"container": container, "timestamps": True}
+        if limit_bytes:
+            options["limit_bytes"] = limit_bytes
         if since:
             age = datetime.now(UTC) - datetime.fromisoformat(since[:19] + "+00:00")
             options["since_seconds"] = max(1, int(age.total_seconds()) + CLOCKS_S)

@@ -1,13 +1,13 @@
 """Quotas in a key-value bucket of the bus, which all replicas follow: a change takes effect everywhere at once.
 
 The key is what is limited: ``tool.NAME``, ``model.NAME``, ``source.NAME`` or ``tenant.NAME`` (its calls of tools). A
-limit holds for all replicas together; see ``shares``.
+limit holds for all replicas together; see ``shares``. What the bucket does not say, settings may (``runtime.quotas``).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -40,10 +40,12 @@ class Governed:
 class Quotas:
     """Quotas of one process and the admissions that they govern. An admission may be opened before or after."""
 
-    def __init__(self, bus: Bus, log: Any) -> None:
+    def __init__(self, bus: Bus, log: Any, configured: Mapping[str, Quota] | None = None) -> None:
+        """Create them; ``configured`` are quotas by name that hold where the bucket has none."""
         self._bucket, self._shares, self._log = bus.bucket(QUOTAS), bus.bucket(SHARES), log
         self._replica = new_id("replica")
-        self._known: dict[str, Quota] = {}
+        self._configured = dict(configured or {})
+        self._known = dict(self._configured)
         self._governed: dict[str, Governed] = {}
         self._tenants: dict[str, Admission] = {}
         self._following: list[asyncio.Task[None]] = []
@@ -105,7 +107,7 @@ class Quotas:
 
     def _apply(self, entry: Entry) -> None:
         try:
-            quota = NONE if entry.value is None else Quota.parse(entry.value)
+            quota = self._configured.get(entry.key, NONE) if entry.value is None else Quota.parse(entry.value)
         except InvalidField as error:
             # What held before is a better guess than no limit.
             self._log.error("quota is not valid", quota=entry.key, error=error.message)
