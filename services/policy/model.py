@@ -61,7 +61,7 @@ class WaitChange:
 
 
 Item = str | ThoughtDelta | WaitChange | Completion
-"""What a generation yields: a wait that begins and ends, pieces of text and of thoughts, then the completion."""
+"""Events of a generation: a wait that begins and ends, pieces of text and of thoughts, then the completion."""
 
 
 @dataclass(frozen=True)

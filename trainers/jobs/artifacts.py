@@ -22,7 +22,7 @@ SCHEME = "store:"
 BROUGHT = "brought"
 """Folder below ``trainer.output`` for downloaded inputs."""
 LEFT_OUT = frozenset({BROUGHT, "rollouts", ABOUT, SAMPLES})
-"""What is not uploaded: downloaded inputs; recorded rollout batches, which are many and large; what the training has
+"""Not uploaded: downloaded inputs; recorded rollout batches, which are many and large; what the training has
 uploaded itself.
 """
 

@@ -207,4 +207,4 @@ def merge_scores(batch: DataProto, found: DataProto, metrics: Metrics) -> DataPr
 MODES: Mapping[str, Callable[[DataProto, RewardModelGroup, Metrics], DataProto]] = MappingProxyType(
     {"none": score, "after": learn, "before": learn_then_score, "reverse": score_then_learn}
 )
-"""How ``reward_model.update`` orders scoring and learning."""
+"""Ways in which ``reward_model.update`` orders scoring and learning."""

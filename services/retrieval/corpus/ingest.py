@@ -66,7 +66,7 @@ class Deletion:
 
 
 Item = Document | Chunk | Deletion | Issue
-"""What an ingest brings, one after the other."""
+"""Parts of an ingest, one after the other."""
 
 
 def read_kind(chunk: Chunk) -> str:

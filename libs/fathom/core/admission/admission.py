@@ -97,7 +97,7 @@ class Admission:
         self._seconds, self._ended = MIN_RETRY_S, 0
         self._next_start, self._people_at = 0.0, -math.inf
         self.started_at = -math.inf
-        """When the latest request was admitted (the loop's time)."""
+        """Time at which the latest request was admitted (the loop's time)."""
         self._paused = False
         self._resume: asyncio.TimerHandle | None = None
         self._later: asyncio.TimerHandle | None = None

@@ -47,7 +47,7 @@ DAYS_OF = {Unit.DAY: 1, Unit.WEEK: 7}
 EDGES = ("early", "mid", "late")
 """The vague parts of a period, in order."""
 CUTS = {12: (0, 3, 9, 12), 120: (0, 48, 84, 120), 1200: (0, 480, 840, 1200)}
-"""Where the vague parts of a year, a decade and a century begin and end, in months; other periods have thirds.
+"""Begin and end of the vague parts of a year, a decade and a century, in months; other periods have thirds.
 
 The early and the late part of a year are its first and last quarter: statistics are published for quarters, and none
 for four months. Of ten years the first four are early and the last three late. The parts of a month have ten days, as

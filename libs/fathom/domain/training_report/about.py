@@ -20,7 +20,7 @@ METRICS, ABOUT, SAMPLES = "metrics.jsonl", "about.json", "samples"
 LINES = 200
 """Lines of metrics per object: an upload sends the last piece only, some 400 KB of a hundred metrics per step."""
 HIDDEN = ("settings", "notes", "training_id", "start_id")
-"""What a row of a list leaves out."""
+"""Fields that a row of a list leaves out."""
 RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
 
 

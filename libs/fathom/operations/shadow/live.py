@@ -100,7 +100,7 @@ class LiveMirror:
         self._outcomes: list[Outcome] = []
         self._read = 0
         self.ready = False
-        """Whether it knows the outcomes of an earlier process, and follows or has decided."""
+        """True when it knows the outcomes of an earlier process, and follows or has decided."""
         self._over = asyncio.Event()
         self._writing = asyncio.Lock()
 

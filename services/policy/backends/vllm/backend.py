@@ -92,7 +92,7 @@ class VllmBackend:
         # While the weights below an adapter are replaced, nothing may be sampled without it.
         self._is_changing_base = False
         self._bases = 0
-        """How often the weights in place were replaced, which running generations may notice."""
+        """Number of times that the weights in place were replaced, which running generations may notice."""
 
     @property
     def window_tokens(self) -> int:
