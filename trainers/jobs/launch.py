@@ -383,10 +383,10 @@ def folder_store(folder: Path) -> ObjectStore:
     return open_store(folder.resolve().as_uri())
 
 
-def start_ray(ranks: int) -> Callable[[], None]:
+def start_ray(ranks: int, store_bytes: int | None = None) -> Callable[[], None]:
     """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for so many ranks.
 
-    Return a function that shuts it down.
+    Return a function that shuts it down. ``store_bytes`` bounds the object store of a local Ray.
 
     When Ray is already initialised, the returned function does nothing. Raises ``MissingExtra`` without Ray.
     """
@@ -403,7 +403,13 @@ def start_ray(ranks: int) -> Callable[[], None]:
         # may be fewer.
         # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
         own = {"py_executable": shlex.quote(sys.executable)}
-        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False, runtime_env=own)
+        ray.init(
+            num_cpus=max(2, ranks),
+            include_dashboard=False,
+            log_to_driver=False,
+            runtime_env=own,
+            object_store_memory=store_bytes,
+        )
     return lambda: ray.shutdown()
 
 

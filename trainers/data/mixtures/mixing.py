@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fathom.core.errors import FailedPrecondition, InvalidField
 from fathom.domain.text.overlap import Leak, Text, find_leaks
+from fathom.trainers.data.mixtures.contradictions import refuse_contradictions
 from fathom.trainers.data.mixtures.lengths import Lengths, count_tokens, measure
 from fathom.trainers.data.queries.record import read_lines, read_queries
 from fathom.trainers.data.queries.sampling import divide
@@ -90,7 +91,8 @@ def mix(mixture: Mixture) -> Mixed:
     """Draw the rows of each part by its share; the same files and seed give the same rows in the same order.
 
     A part with too few rows gives all, and the others keep their number. Raises ``InvalidField`` for a row that is too
-    long or has no token ids, and ``FailedPrecondition`` for a row with a question of an evaluation.
+    long or has no token ids, and for two that contradict each other or teach the same; ``FailedPrecondition`` for a row
+    with a question of an evaluation.
     """
     wanted = divide(mixture.total, {part.title: part.share for part in mixture.parts})
     draws = random.Random(mixture.seed)
@@ -104,6 +106,7 @@ def mix(mixture: Mixture) -> Mixed:
     # After the draw, because only rows that are chosen teach anything.
     refuse_leaks(chosen, mixture.held)
     refuse_repeats(chosen)
+    refuse_contradictions(chosen)
     lengths = {title: measure(rows, title) for title, rows in chosen.items()}
     mixed = [row for rows in chosen.values() for row in rows]
     # Shuffled over all parts: a training that reads in order would otherwise see one kind of row after the other.
