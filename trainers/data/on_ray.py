@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,9 +38,9 @@ class Recipe(Generic[Source, Row]):
 
 @dataclass(frozen=True)
 class Scale:
-    """From how many sources on Ray Data makes the rows, with how many workers."""
+    """Above how many sources Ray Data makes the rows, None for never, and with how many workers."""
 
-    ray_above: int = 10_000
+    ray_above: int | None = None
     workers: int = 2
 
 
@@ -92,6 +93,8 @@ def _write(
     """Append the rows as their blocks arrive; raise the first error of a task."""
     import ray.data
 
+    # Its bars would run through the lines that the command prints.
+    ray.data.DataContext.get_current().enable_progress_bars = False
     blocks = -(-len(wanted) // BLOCK)
     made = ray.data.from_items(list(wanted), override_num_blocks=blocks).map_batches(
         Maker,
@@ -103,7 +106,7 @@ def _write(
     )
     for row in made.iter_rows():
         if row["error"]:
-            error: FathomError = pickle.loads(row["error"])  # noqa: S301 - of our own workers
+            error: FathomError = pickle.loads(base64.b64decode(row["error"]))  # noqa: S301 - of our own workers
             raise error
         journal.append([recipe.row.model_validate_json(row["row"]).model_dump(mode="json", exclude_defaults=True)])
 
@@ -124,7 +127,7 @@ class Maker(Generic[Source, Row]):
 
         sources = [self._recipe.source.model_validate_json(text) for text in batch["source"]]
         ids = {name for names in batch["ids"] for name in names}
-        rows, errors = list[str](), list[bytes]()
+        rows, errors = list[str](), list[str]()
         gate = asyncio.Semaphore(AT_ONCE)
         clients = connect(self._services, lane=Lane.TRAINING)
 
@@ -137,7 +140,7 @@ class Maker(Generic[Source, Row]):
                     row = await task.make()
                 # As a value: Ray would wrap it in errors of its own, and lose the rows that were made before.
                 except FathomError as error:
-                    errors.append(pickle.dumps(error))
+                    errors.append(base64.b64encode(pickle.dumps(error)).decode())
                 else:
                     rows.append(row.model_dump_json(exclude_defaults=True))
 
@@ -146,4 +149,4 @@ class Maker(Generic[Source, Row]):
             await asyncio.gather(*map(work, tasks.values()))
         finally:
             await clients.close()
-        return {"row": rows + [""] * len(errors), "error": [b""] * len(rows) + errors}
+        return {"row": rows + [""] * len(errors), "error": [""] * len(rows) + errors}

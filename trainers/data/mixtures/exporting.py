@@ -56,20 +56,34 @@ async def build_rows(
     Raises ``InvalidField`` for records of several stages, and for a kind that the stage does not have.
     """
     most = find_limit(records, kind) if limit is None else limit
-    built = Built()
+    built, labels, seen = Built(), group_labels(records), set[tuple[Turn, ...]]()
     # In the order of the file, so that a larger limit adds rows and exchanges none.
     for record in records:
         if record.status != "accepted":
             built.left_out[f"it is {record.status}"] += 1
         elif kind == "dpo" and not record.rejected:
             built.left_out["it has no worse output"] += 1
+        elif kind == "sft" and len(labels[record.messages]) > 1:
+            built.left_out["other rows teach another output of its prompt"] += 1
+        elif kind == "sft" and record.messages in seen:
+            built.left_out["another row teaches the same"] += 1
         elif len(built.rows) >= most:
             built.left_out[f"there are {most:,} already"] += 1
         else:
+            seen.add(record.messages)
             turns = record.messages if with_framework else leave_out_framework(record.messages)
             build = build_sft if kind == "sft" else build_pair
             built.rows.append(await build(record, turns, renderer))
     return built
+
+
+def group_labels(records: Sequence[Record]) -> dict[tuple[Turn, ...], set[str]]:
+    """Return the outputs of accepted rows by their prompt; of several nobody knows which is right."""
+    labels: dict[tuple[Turn, ...], set[str]] = {}
+    for record in records:
+        if record.status == "accepted":
+            labels.setdefault(record.messages, set()).add(record.output)
+    return labels
 
 
 def find_limit(records: Sequence[Record], kind: Kind) -> int:

@@ -12,11 +12,12 @@ import pytest
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.trainers.commands import stage_files
+from fathom.trainers.data.mixtures.exporting import build_rows
 from fathom.trainers.data.mixtures.mixing import mix, read_mixture
 from fathom.trainers.data.on_ray import Maker, Recipe, Scale
 from fathom.trainers.data.queries.record import Query, make_query
 from fathom.trainers.data.stages import evolving
-from fathom.trainers.data.stages.record import Record
+from fathom.trainers.data.stages.record import Record, Turn
 from fathom.trainers.data.stages.rewriting import make_tasks
 from fathom.trainers.data.stages.running import Task, run_tasks
 from tests.unit.trainers.data.stages.peers import make_asker, make_conversation, make_rules
@@ -107,6 +108,17 @@ def test_duplicate_and_contradictory_labels_are_refused_by_name(
 ) -> None:
     with pytest.raises(InvalidField, match=message):
         mix(read_mixture(write_mixture(tmp_path, {"a": [first], "b": [second]})))
+
+
+def test_an_export_leaves_out_labels_that_contradict_each_other_and_repeated_ones() -> None:
+    def label(name: str, question: str, output: str) -> Record:
+        prompt = (Turn(role="user", content=question),)
+        return Record(id=name, stage="rewrite", status="accepted", source="f:1", messages=prompt, output=output)
+
+    records = [label("a", "And?", "x"), label("b", "And?", "y"), label("c", "So?", "z"), label("d", "So?", "z")]
+    built = asyncio.run(build_rows(records, "sft"))
+    assert [row["id"] for row in built.rows] == ["c"]
+    assert sum(built.left_out.values()) == 3
 
 
 def test_labels_of_different_prompts_are_no_contradiction(tmp_path: Path) -> None:
