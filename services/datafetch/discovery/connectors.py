@@ -1,4 +1,4 @@
-"""What can be connected beside the bundled tables, as ``ListConnectors`` tells it."""
+"""List of what can be connected beside the bundled tables, as ``ListConnectors`` gives it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.domain.contact import check_credential
 from fathom.services.datafetch.config import Config
-from fathom.services.datafetch.sources import VENDORS, ConnectorsConfig, Vendors
+from fathom.services.datafetch.sources import ConnectorsConfig, Vendors, load_records
 from fathom.services.datafetch.sources.vendors import ORDER
 
 
@@ -16,7 +16,7 @@ def list_connectors(config: Config, vendors: Vendors | None) -> pb.ListConnector
         pb.Connector(name=name, is_database=True, is_enabled=True, setting=f"datafetch.databases.{name}")
         for name in sorted(config.databases)
     ]
-    listed = [describe_vendor(name, config.connectors, vendors) for name in sorted(VENDORS)]
+    listed = [describe_vendor(name, config.connectors, vendors) for name in sorted(load_records())]
     return pb.ListConnectorsResponse(connectors=[*listed, *databases])
 
 

@@ -359,8 +359,8 @@ class Engine:
                     self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
                     try:
                         await self._end(session)
-                    except Exception:  # one that cannot be ended must not keep the others for ever
-                        self._log.exception("session could not be ended", session_id=session.id)
+                    except Exception as error:  # one that cannot be ended must not keep the others for ever
+                        self._log.error("session could not be ended", session_id=session.id, exc_info=error)
 
     async def _watch_idle(self) -> None:
         """Look at the sessions in which no cell runs, once a second; all share one reading of /proc."""
