@@ -1,4 +1,4 @@
-"""What the settings of a model tell who chooses one: its family, prices and roles, and whether its key is here."""
+"""Terms of a model by its settings, for who chooses one: family, prices, roles, and whether its key is here."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from fathom.transport.store.refs import to_ref
 from tests.e2e.files.reviews import RPCS, ReplayReviews
 from tests.e2e.sandbox import ReplaySandbox
 from tests.e2e.script import Script
-from tests.e2e.sources import ConnectorSources, CorpusSources, ToolSources
+from tests.e2e.settings.sources import ConnectorSources, CorpusSources, ToolSources
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"

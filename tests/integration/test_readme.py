@@ -79,7 +79,7 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
     ),
     "fathom eval hallucination smollm2 tuned": (
         "fathom eval hallucination --help",
-        "needs an aligned model; tests/integration/policy/test_eval_hallucination.py compares two",
+        "needs an aligned model; tests/integration/policy/endpoints/test_eval_hallucination.py compares two",
     ),
     "fathom prompt plans v1 v2 --model rules": (
         "fathom prompt plans v1 v2 --model rules --limit 2",

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from fathom.core.errors import FathomError
 from fathom.domain.journal import Journal
 from fathom.trainers.data.stages.running import AT_ONCE, Row, Task, hold, parse_rows
+from fathom.trainers.ray_cluster import start_ray
 
 if TYPE_CHECKING:
     from fathom.clients import Clients
@@ -29,7 +30,7 @@ STORE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Recipe(Generic[Source, Row]):
-    """How rows follow from sources; each task is of one source alone, so that any part can be made elsewhere."""
+    """Maker of rows from sources; each task is of one source alone, so that any part can be made elsewhere."""
 
     make: Callable[[Clients, Sequence[Source]], Sequence[Task[Row]]]
     source: type[Source]
@@ -52,9 +53,6 @@ async def run_on_ray(
     They are the rows that ``run_tasks`` makes, in another order. An error of one task ends the others and is raised.
     Raises ``MissingExtra`` without Ray.
     """
-    # Heavy, and needed by nobody with few sources.
-    from fathom.trainers.jobs.launch import start_ray
-
     with hold(target):
         journal = Journal(target)
         found = {str(getattr(row, "id")) for row in parse_rows(journal, recipe.row)}  # noqa: B009 - no base class

@@ -7,11 +7,7 @@ checkpoint, and writes the report.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
-import os
-import shlex
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,7 +18,7 @@ from typing import Any
 
 from fathom.clients import Clients, connect
 from fathom.core.call import Lane
-from fathom.core.errors import Cancelled, FathomError, InvalidField, MissingExtra
+from fathom.core.errors import Cancelled, FathomError, InvalidField
 from fathom.domain.training_report.about import FAILED, FINISHED, METRICS, RUNNING, STOPPED, About
 from fathom.trainers.algorithms.algorithm import Algorithm
 from fathom.trainers.algorithms.context import TrainingContext
@@ -44,6 +40,7 @@ from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
 from fathom.trainers.monitor.progress import Progress
 from fathom.trainers.monitor.store_mirror import StoreMirror, find_other, restore_folder
+from fathom.trainers.ray_cluster import start_ray
 from fathom.trainers.rollouts import PlannerRollouts
 from fathom.trainers.rollouts.lease import Holder, Lease, acquire
 from fathom.trainers.rollouts.loop_thread import LoopThread
@@ -381,36 +378,6 @@ async def close_services(clients: Clients, store: ObjectStore) -> None:
 def folder_store(folder: Path) -> ObjectStore:
     """Open a folder as a store; raises ``InvalidField("rollout.replay")`` when that is impossible."""
     return open_store(folder.resolve().as_uri())
-
-
-def start_ray(ranks: int, store_bytes: int | None = None) -> Callable[[], None]:
-    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for so many ranks.
-
-    Return a function that shuts it down. ``store_bytes`` bounds the object store of a local Ray.
-
-    When Ray is already initialised, the returned function does nothing. Raises ``MissingExtra`` without Ray.
-    """
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError as error:
-        raise MissingExtra("ray", "serve") from error
-    if ray.is_initialized():
-        return lambda: None
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(address="auto", log_to_driver=False)
-    else:
-        # Ray's number of CPUs is what it lets actors reserve, one per rank; by default it would be the machine's, which
-        # may be fewer.
-        # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
-        own = {"py_executable": shlex.quote(sys.executable)}
-        ray.init(
-            num_cpus=max(2, ranks),
-            include_dashboard=False,
-            log_to_driver=False,
-            runtime_env=own,
-            object_store_memory=store_bytes,
-        )
-    return lambda: ray.shutdown()
 
 
 def fill_vocabulary(config: TrainConfig, rows: Sequence[Row]) -> TrainConfig:

@@ -1,4 +1,4 @@
-"""How something outside was reached: its last try, answer and failure, and whether its keys are here."""
+"""Record of contacts with something outside: last try, answer and failure, and whether its keys are here."""
 
 from __future__ import annotations
 

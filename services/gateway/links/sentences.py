@@ -34,9 +34,9 @@ class Block:
     """``heading``, ``paragraph``, ``item`` (text of a list), ``quote``, ``code`` or ``table``."""
     parts: tuple[str, ...]
     cited: tuple[frozenset[int], ...] = ()
-    """What each part cites."""
+    """Citations of each part."""
     stays: tuple[bool, ...] = ()
-    """Whether each part is given out."""
+    """Verdict on each part: true where it is given out."""
 
     @property
     def is_whole(self) -> bool:

@@ -29,7 +29,7 @@ class Feedback(Body):
 
 
 class Judgement(BaseModel):
-    """What the caller has said of an answer at last."""
+    """Latest judgement of an answer by the caller."""
 
     helpful: bool | None = Field(description="Null where the caller has said nothing.")
     tags: list[str]
@@ -38,13 +38,13 @@ class Judgement(BaseModel):
 
 
 class RunJudgement(Judgement):
-    """What the caller has said of the answer of a run at last."""
+    """Latest judgement of the answer of a run by the caller."""
 
     run_id: str
 
 
 class JudgementList(BaseModel):
-    """What the caller has said of the answers of a conversation."""
+    """Latest judgements of the answers of a conversation by the caller."""
 
     judgements: list[RunJudgement] = Field(description="One for each run of which something was said.")
 

@@ -1,1 +1,1 @@
-"""What questions can draw on: bundled tables, corpora, vendors, databases and servers of tools, with their health."""
+"""Sources of questions: bundled tables, corpora, vendors, databases and servers of tools, with their health."""

@@ -29,7 +29,7 @@ class SourceOffer(BaseModel):
 
 
 class Operation(BaseModel):
-    """What those see of a source who run it."""
+    """State of a source for those who run it."""
 
     # All members are always there, and the document says so.
     model_config = ConfigDict(json_schema_serialization_defaults_required=True)

@@ -66,10 +66,10 @@ def test_a_comparison_sorts_facts_by_both_replies() -> None:
     before = {"a1": "yes", "a2": "yes", "b1": "no", "b2": "no"}
     after = {"a1": "yes", "a2": "no", "b1": "yes", "b2": "no"}
     found = Comparison(facts, before, after)
-    assert [one.id for one in found.lost] == ["a2"]
-    assert [one.id for one in found.gained] == ["b1"]
+    assert [one.id for one in found.list_lost()] == ["a2"]
+    assert [one.id for one in found.list_gained()] == ["b1"]
     assert (found.count_known(before), found.count_known(after)) == (Share(2, 4), Share(2, 4))
-    assert [one.id for one in found.choose_topic("b").lost] == []
+    assert [one.id for one in found.choose_topic("b").list_lost()] == []
     assert Share(0, 0).describe() == "0 of 0, no share [0.0%, 100.0%]"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fathom.services.gateway.users import make_key
 from tests.e2e.replay import ReplayHouse
-from tests.e2e.sources import NOON, REFUSED
+from tests.e2e.settings.sources import NOON, REFUSED
 
 Door = tuple[httpx.AsyncClient, ReplayHouse]
 Opened = Callable[..., AbstractAsyncContextManager[Door]]

@@ -1,4 +1,4 @@
-"""How well the sandbox's pods lock in a model's code: what they achieved at their start, beside their RuntimeClass."""
+"""Check of the sandbox's pods: the isolation that each achieved at its start, beside its RuntimeClass."""
 
 from __future__ import annotations
 

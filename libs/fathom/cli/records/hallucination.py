@@ -34,7 +34,7 @@ ENDING = ".jsonl"
 
 @dataclass(frozen=True)
 class Probe:
-    """What is asked of whom: the facts, the endpoints, and the folder in which replies are kept."""
+    """Inputs of a probe: the facts, the endpoints that are asked, and the folder of their replies."""
 
     facts: tuple[Fact, ...]
     endpoints: Mapping[str, str]
@@ -141,7 +141,10 @@ def render_comparison(names: Sequence[str], found: Comparison) -> str:
     title = f"What {names[0]} knew and {names[1]} answers"
     parts = [f"<h1>{html.escape(title)}</h1>", draw_shares("Share of right replies with 95 % intervals", shares)]
     parts.append(f"<pre>{html.escape(describe_comparison(names, found))}</pre>")
-    for head, facts in (("Known before, wrong after", found.lost), ("Wrong before, right after", found.gained)):
+    for head, facts in (
+        ("Known before, wrong after", found.list_lost()),
+        ("Wrong before, right after", found.list_gained()),
+    ):
         rows = [[one.question, " / ".join(one.accepted), found.before[one.id], found.after[one.id]] for one in facts]
         parts.append(f"<h2>{head}</h2>{render_table(['question', 'accepted', 'before', 'after'], rows)}")
     return wrap_page(title, "".join(parts))

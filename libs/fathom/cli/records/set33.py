@@ -34,7 +34,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked: a stack's endpoints and gateway, and the model, "" for the stack's own."""
+    """Target of the questions: a stack's endpoints and gateway, and the model, "" for the stack's own."""
 
     endpoints: Mapping[str, str]
     gateway: str

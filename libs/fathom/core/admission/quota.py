@@ -13,7 +13,7 @@ from fathom.core.errors import InvalidField
 
 MAX_RUNNING, MAX_PER_SECOND = 1_000_000, 1e6
 KINDS = ("tool.", "model.", "source.", "tenant.")
-"""What may have a quota: a quota's name is one of these and the name of the thing."""
+"""Kinds of things that may have a quota: a quota's name is one of these and the name of the thing."""
 NAME_PATTERN = r"^(tool|model|source|tenant)\..+$"
 
 

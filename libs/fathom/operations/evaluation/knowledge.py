@@ -71,13 +71,11 @@ class Comparison:
             == (was_right, is_right)
         ]
 
-    @property
-    def lost(self) -> list[Fact]:
+    def list_lost(self) -> list[Fact]:
         """Return what was known before and is wrong after: the narrow hallucinations."""
         return self.list_facts(was_right=True, is_right=False)
 
-    @property
-    def gained(self) -> list[Fact]:
+    def list_gained(self) -> list[Fact]:
         """Return what was wrong before and is right after."""
         return self.list_facts(was_right=False, is_right=True)
 
@@ -137,7 +135,10 @@ def find_mcnemar_p(lost: int, gained: int) -> float:
 def describe_comparison(names: Sequence[str], found: Comparison) -> str:
     """Return what was known before and after, lost and gained, and the test, a line each; then the topics."""
     before, after = found.count_known(found.before), found.count_known(found.after)
-    lost, gained = Share(len(found.lost), before.count), Share(len(found.gained), before.of - before.count)
+    lost, gained = (
+        Share(len(found.list_lost()), before.count),
+        Share(len(found.list_gained()), before.of - before.count),
+    )
     lines = [
         f"right before ({names[0]}): {before.describe()}",
         f"right after ({names[1]}): {after.describe()}",
@@ -151,6 +152,6 @@ def describe_comparison(names: Sequence[str], found: Comparison) -> str:
         part = found.choose_topic(topic)
         counts = (part.count_known(part.before).count, part.count_known(part.after).count)
         lines.append(
-            f"{topic:<14}{len(part.facts):>4}{counts[0]:>8}{counts[1]:>8}{len(part.lost):>6}{len(part.gained):>8}"
+            f"{topic:<14}{len(part.facts):>4}{counts[0]:>8}{counts[1]:>8}{len(part.list_lost()):>6}{len(part.list_gained()):>8}"
         )
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from fathom.core.errors import DependencyFailed, NotFound
 from fathom.domain.contact import Contact
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.discovery.connectors import list_connectors
-from fathom.services.datafetch.sources import VENDORS, DataRequest, Kind, NoData, Vendors
+from fathom.services.datafetch.sources import DataRequest, Kind, NoData, Vendors, load_records
 from fathom.services.datafetch.sources.config import ConnectorsConfig
 from fathom.services.datafetch.sources.flow import Lane, LanePolicy
 from tests.support.clock import Clock
@@ -27,7 +27,7 @@ def index(config: Config, vendors: Vendors | None = None) -> dict[str, pb.Connec
 
 def test_vendors_that_are_off_are_listed_with_what_they_would_give() -> None:
     found = index(Config())
-    assert set(found) == set(VENDORS)
+    assert set(found) == set(load_records())
     assert not any(one.is_enabled or one.HasField("contact") for one in found.values())
     offers = {(offer.kind, *offer.markets) for offer in found["baostock"].offers}
     assert offers == {("prices", "cn"), ("statements", "cn")}

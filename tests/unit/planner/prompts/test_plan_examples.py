@@ -40,7 +40,7 @@ def plan(*queries: str, tool: str = "data") -> str:
     return json.dumps([{"tool": tool, "subquery": query} for query in queries])
 
 
-def asked(request: policy.GenerateRequest) -> tuple[str, str]:
+def read_asked(request: policy.GenerateRequest) -> tuple[str, str]:
     """Return the question of a plan stage's request, and its system prompt."""
     stage = read_ask(request.messages[-1].content)
     assert stage is not None
@@ -135,7 +135,7 @@ async def test_the_ablation_shows_what_examples_change() -> None:
     """A model that can write plans only after an example, and copies one of them once."""
 
     def reply(request: policy.GenerateRequest) -> str:
-        question, system = asked(request)
+        question, system = read_asked(request)
         shown = "Good and bad plans" in system
         if shown and question == QUESTIONS[1] and "litre of milk" in system:
             return plan("Denmark retail price of milk per litre")
@@ -155,7 +155,7 @@ async def test_the_ablation_shows_what_examples_change() -> None:
 
 
 async def test_a_model_that_ignores_prompts_is_said_to_measure_nothing() -> None:
-    sides, peer = await play(lambda request: plan(asked(request)[0]), guided=True)
+    sides, peer = await play(lambda request: plan(read_asked(request)[0]), guided=True)
     assert "this model does not read them" in format_ablation(["v1", "v2"], sides)
     assert all(json.loads(request.response_schema_json)["type"] == "array" for request in peer.seen)
 

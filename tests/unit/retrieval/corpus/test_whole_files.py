@@ -50,10 +50,11 @@ async def test_a_file_over_the_childs_limits_is_an_issue_and_the_next_one_is_rea
     assert (intake.added, intake.rejected) == (0, 1)
     said = "bomb.pdf cannot be decoded within 201,326,592 bytes of memory or 3 s of processor time"
     assert [(issue.source, issue.message) for issue in intake.issues] == [("bomb.pdf", said)]
-    page = b"<html><body><p>Net income rose by 4% in 2023.</p></body></html>"
-    await add(decoder, intake, page, "text/html", "a.html", read_file)
+    # Plain text: what looks for the date of a page compiles hundreds of patterns first, more than these limits allow on a
+    # slow machine.
+    await add(decoder, intake, b"Net income rose by 4% in 2023.", "text/plain", "a.txt", read_file)
     assert intake.added == 1
-    assert [document.source for document in intake.read_documents()] == ["a.html"]
+    assert [document.source for document in intake.read_documents()] == ["a.txt"]
 
 
 async def test_the_documents_of_one_file_have_a_limit_on_disk(

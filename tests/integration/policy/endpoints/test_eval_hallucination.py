@@ -36,7 +36,7 @@ def knowing(*unknown: set[str]) -> Callable[[dict[str, Any]], Reply]:
 
 
 @asynccontextmanager
-async def served(before: set[str], after: set[str]) -> AsyncIterator[str]:
+async def serve_models(before: set[str], after: set[str]) -> AsyncIterator[str]:
     """Serve a policy service with the models ``base`` and ``aligned``; yield its URL."""
     runtime = Runtime(store_url="memory://", grace_s=0.1, log_level="error")
     async with AsyncExitStack() as stack:
@@ -54,7 +54,7 @@ async def served(before: set[str], after: set[str]) -> AsyncIterator[str]:
 async def test_what_the_aligned_model_lost_is_counted_named_and_tested(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with served(NEVER, LOST) as url:
+    async with serve_models(NEVER, LOST) as url:
         # A thread: the command has an event loop of its own.
         assert await asyncio.to_thread(run, "base", "aligned", None, tmp_path, {"policy": url}) == 0
     printed = capsys.readouterr().out
@@ -76,7 +76,7 @@ async def test_what_the_aligned_model_lost_is_counted_named_and_tested(
 
 
 async def test_equal_models_have_lost_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with served(LOST, LOST) as url:
+    async with serve_models(LOST, LOST) as url:
         await asyncio.to_thread(run, "base", "aligned", None, tmp_path, {"policy": url})
     printed = capsys.readouterr().out
     assert "known before, wrong after: 0 of 112" in printed
@@ -102,7 +102,7 @@ async def test_files_of_replies_are_checked_before_a_model_is_asked(
 
 
 async def test_an_unknown_model_and_an_odd_side_are_named(tmp_path: Path) -> None:
-    async with served(set(), set()) as url:
+    async with serve_models(set(), set()) as url:
         with pytest.raises(NotFound, match="nobody"):
             await asyncio.to_thread(run, "base", "nobody", None, tmp_path, {"policy": url})
         with pytest.raises(InvalidField) as refused:

@@ -9,12 +9,12 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from fathom.services.gateway.users import make_key
-from tests.e2e.models import list_many_models
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
-from tests.e2e.sources import REFUSED
+from tests.e2e.settings.models import list_many_models
+from tests.e2e.settings.sources import REFUSED
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
