@@ -46,6 +46,7 @@ class VendorRecord:
         """Import and return the connector's class; raise ``ConnectorsMissing`` where they are not installed."""
         if not has_connectors():
             raise ConnectorsMissing(self.name)
+        # Only now: a vendor's library takes seconds to import, and most installations enable none.
         module, _, name = self.connector.partition(":")
         made: Callable[[ConnectorsConfig], Connector] = getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)
         return made
@@ -62,6 +63,7 @@ class ConnectorsMissing(ConfigError):
         )
 
 
+# The file belongs to the package and does not change while a process runs.
 @cache
 def load_records() -> Mapping[str, VendorRecord]:
     """Return the records by the names under which vendors are enabled."""

@@ -71,6 +71,7 @@ def add_feedback(app: FastAPI, clients: Clients) -> None:
         """Return what the caller has said at last of each answer of a conversation, in one answer for all its turns."""
         newest: dict[str, memory.Feedback] = {}
         token = ""
+        # Bounded: a conversation that was judged thousands of times must not hold the page up.
         for _ in range(MAX_PAGES):
             request = memory.ListFeedbackRequest(
                 conversation_id=checked_id("conversation_id", conversation_id), own=True, newest_first=True,
@@ -78,6 +79,7 @@ def add_feedback(app: FastAPI, clients: Clients) -> None:
             )  # fmt: skip
             found = await clients.memory.list_feedback(request)
             for one in found.feedback:
+                # The newest come first: what is said again of a run replaces what was said before.
                 newest.setdefault(one.run_id, one)
             token = found.next_page_token
             if not token:

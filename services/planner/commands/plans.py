@@ -107,6 +107,7 @@ def score_plan(question: str, text: str, prompt: Prompt) -> PlanScore:
     """Score a plan by the rules of its prompt: the schema, the tools, the number of sub-questions, and none twice."""
     entries = read_strictly(text, prompt)
     queries = [entry["subquery"].strip() for entry in entries]
+    # Rules that a schema cannot state: a tool of another name, or one sub-question asked twice of it, is wasted.
     known = {name for name, _ in TOOLS}
     is_valid = (
         1 <= len(entries) <= MAX_SENT
@@ -152,6 +153,7 @@ def format_ablation(names: Sequence[str], sides: Sequence[Sequence[PlanScore]], 
     Intervals are drawn over whole questions: the plans of several seeds are no independent evidence.
     """
     without, having = sides
+    # Differences are taken question by question, so that both sides need the same ones in the same order.
     if len(without) != len(having):
         raise InvalidField("versions", "were not asked the same questions")
     questions = len({one.question for one in without})
@@ -167,6 +169,7 @@ def format_ablation(names: Sequence[str], sides: Sequence[Sequence[PlanScore]], 
         cells.append(format_mean(group_values(without, changes), measure, seed, sign="+"))
         lines.append(f"{measure.name:<15}" + "".join(f"{cell:>{width}}" for cell in cells))
     same = sum(before.text == after.text for before, after in zip(without, having, strict=True))
+    # `rules`, for one, plans without a prompt: equal sides are then no finding about examples.
     if same == len(without):
         lines.append(
             "Every plan is the same under both prompts: this model does not read them, or nothing is measured."

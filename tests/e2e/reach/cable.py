@@ -37,6 +37,7 @@ class Cable:
 
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass one connection on until either side ends it."""
+        # Accepted and ended at once, as by a proxy whose server is gone; a refused port would need a server that stops.
         if self.is_cut:
             writer.transport.abort()
             return
@@ -66,6 +67,7 @@ class Cable:
     async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
             while piece := await reader.read(PIECE):
+                # The gateway has had the request and acts on it: only its answer never comes.
                 if self.loses_answers:
                     self.lost.set()
                     return

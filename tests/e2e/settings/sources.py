@@ -31,6 +31,7 @@ def vendor(name: str, kind: str, markets: list[str], **fields: Any) -> data.Conn
     return found
 
 
+# Doubles of the services that know sources: their real ones need vendors, which no test may ask.
 class ConnectorSources:
     """Two bundled tables, one of them unread, and connectors in every state."""
 

@@ -94,6 +94,7 @@ def load_items(folder: Path | None = None) -> list[Item]:
     items = [item for kind in KINDS for language in LANGUAGES for item in read_file(folder / f"{kind}.{language}.yaml")]
     for field in ("id", "question"):
         values = [getattr(item, field) for item in items]
+        # A question that stands twice would count twice, under whatever id.
         if twice := {value for value in values if values.count(value) > 1}:
             raise CorruptData(str(folder), f"{field} {min(twice)!r} stands twice")
     for item in items:
@@ -115,6 +116,7 @@ def read_file(path: Path) -> list[Item]:
         items = [Item.model_validate(row) for row in rows]
     except (yaml.YAMLError, ValidationError, TypeError) as error:
         raise CorruptData(str(path), str(error)) from error
+    # Kind and language stand in the file's name and in the item: a copied item keeps the wrong ones easily.
     if stray := [item.id for item in items if f"{item.kind}.{item.language}" != path.stem]:
         raise CorruptData(str(path), f"{stray[0]} is of another kind or language")
     return items

@@ -45,6 +45,7 @@ class Share:
     @property
     def interval(self) -> tuple[float, float]:
         """Return the interval; all of it where there is nothing to count."""
+        # The usual interval has no width at shares of 0 and 1, which are common among few questions of one topic.
         return wilson(self.count, self.of)
 
     def describe(self) -> str:

@@ -64,6 +64,7 @@ def is_stated(figure: Figure, stated: Sequence[float]) -> bool:
 
     A fall may be written with its sign or as a loss, and a unit of the table's ("thousand") may be left to its head.
     """
+    # "3.2" with the unit "billion" is 3.2 where a table says billions, and 3,200,000,000 in a sentence.
     plain, scaled = numbers(figure.written)[0], numbers(f"{figure.written} {figure.unit}")[0]
     # Half of the last digit that the reference writes: an answer with more digits must round to it.
     rounding = 0.5 * 10 ** -len(figure.written.partition(".")[2])
@@ -85,6 +86,7 @@ def summarise_scores(scores: Sequence[Score], seed: int = 0) -> list[Line]:
 
 def summarise_group(name: str, scores: Sequence[Score], seed: int) -> Line:
     """Return the line of some items; each item counts alike, however many figures it has."""
+    # Over items and not over figures: the figures of one item stand or fall together.
     low, high = bootstrap_mean([[one.share] for one in scores], seed=seed)
     return Line(
         name,
