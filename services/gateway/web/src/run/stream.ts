@@ -33,6 +33,8 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
   let ending: ReturnType<typeof setTimeout> | undefined;
   let isOver = false;
   let tries = 0;
+  // The number behind which one was missing once: what is still missing when it is asked for again is gone.
+  let doubted = -1;
 
   const close = (): void => {
     isOver = true;
@@ -87,7 +89,14 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
     const event = JSON.parse(message.data) as RunEvent;
     handlers.onWaiting(false);
     tries = 0;
-    last = Math.max(last, Number(event.sequence));
+    const sequence = Number(event.sequence);
+    // Events are numbered without gaps: one that comes too early would be taken for the newest, and those before it lost.
+    if (sequence > last + 1 && doubted !== last) {
+      doubted = last;
+      source?.close();
+      return open();
+    }
+    last = Math.max(last, sequence);
     clearTimeout(ending);
     ending = event.finished ? setTimeout(close, END_MS) : undefined;
     handlers.onEvent(event);
