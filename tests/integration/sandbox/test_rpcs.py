@@ -17,6 +17,7 @@ from fathom.core import errors
 from fathom.core.call import Call
 from fathom.domain import frames
 from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.front.displays import PREFIX
 from fathom.services.sandbox.front.supervisor_client import SupervisorClient
 from fathom.services.sandbox.server import SandboxServicer
 from fathom.transport.store import open_store
@@ -134,6 +135,21 @@ async def test_large_figures_go_by_reference(rpc: SandboxServicer) -> None:
     figure = json.loads(await read_ref(rpc._store, display.ref))
     assert len(figure["data"][0]["x"]) == 60_000
     await rpc.CloseSession(pb.CloseSessionRequest(session_id=sid), call)
+
+
+async def test_a_closed_session_leaves_no_display_in_the_store(rpc: SandboxServicer) -> None:
+    call = Call.new()
+    code = FIGURE.format(n=60_000).replace("list(range(60000))", "[str(i) for i in range(60000)]")
+    sids = [(await rpc.CreateSession(pb.CreateSessionRequest(), call)).session_id for _ in range(2)]
+    for sid in sids:
+        events = await collect(rpc.Execute(pb.ExecuteRequest(session_id=sid, code=f"{code}fig"), call))
+        assert any(event.display.ref.size_bytes for event in events if event.HasField("display"))
+    assert {key.split("/")[2] for key in await rpc._store.keys(PREFIX)} == set(sids)
+    await rpc.CloseSession(pb.CloseSessionRequest(session_id=sids[0]), call)
+    # The other session's stay for as long as it lives.
+    assert {key.split("/")[2] for key in await rpc._store.keys(PREFIX)} == {sids[1]}
+    await rpc.CloseSession(pb.CloseSessionRequest(session_id=sids[1]), call)
+    assert await rpc._store.keys(PREFIX) == []
 
 
 async def test_requests_that_are_wrong_name_their_field(rpc: SandboxServicer) -> None:
