@@ -19,7 +19,7 @@ from fathom.services.sandbox.ipc.memfd import SealedMemory
 from fathom.services.sandbox.ipc.owner import NOBODY, Owner
 from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
 from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
-from fathom.services.sandbox.supervisor.host.procfs import UsageReader
+from fathom.services.sandbox.supervisor.host.procfs import Usage, UsageReader
 from fathom.services.sandbox.supervisor.recording import Recording
 from fathom.services.sandbox.supervisor.worker import reports
 from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
@@ -35,6 +35,8 @@ KEPT_RECORDS, KEPT_BYTES = 64, 32 * 1024 * 1024
 # What breaks the protocol is ended at once and answered later: one new session for it after the other, each of which
 # costs milliseconds of all processors, is not to be a flood of its own.
 FORGERY_PAUSE_S = 1.0
+# Cells that are over before their own watch begins, one behind the other, hide for no longer what others have begun.
+UNSEEN_S = 1.0
 # Seconds of processor time that what cells have left running may use between two cells: enough to tidy up.
 IDLE_CPU_S = 5.0
 
@@ -66,6 +68,8 @@ class Session:
     _is_exchanging: bool = False
     _rested: tuple[int, float] | None = None
     """Number of cells at the first look after one of them, and the processor time of all processes then."""
+    _looked: tuple[int, float] = (0, 0.0)
+    """Number of cells at the last look, and when that was on the monotonic clock."""
     _closed: bool = False
 
     @property
@@ -131,18 +135,42 @@ class Session:
     async def check_idle(self) -> None:
         """End the worker when what its cells have left running takes more than a session may have between cells.
 
+        A session whose cells follow each other without a gap is looked at ``UNSEEN_S`` seconds after the last look.
         Without a control group nothing else bounds the memory of such processes, and nothing their processor time.
         """
-        if self.is_busy or self.lost_cause or self.worker.exited.is_set():
+        is_unseen = self.cells != self._looked[0] and time.monotonic() - self._looked[1] >= UNSEEN_S
+        if (self.is_busy and not is_unseen) or self.lost_cause or self.worker.exited.is_set():
             return
-        cells = self.cells
-        usage = await self.usage_reader.usage(self.worker.init_pid, self.last_used_at)
-        memory = await self.worker.measure_memory(usage, self.config.memory_bytes, self.usage_reader)
-        # A cell that began meanwhile has a watch of its own.
-        if self.is_busy or self.lost_cause or self.cells != cells:
+        cells, worker = self.cells, self.worker
+        usage = await self.usage_reader.usage(worker.init_pid, self.last_used_at)
+        memory = await worker.measure_memory(usage, self.config.memory_bytes, self.usage_reader)
+        has_cells = self.is_busy or self.cells != cells
+        # A cell that began meanwhile has a watch of its own, which a short one does not live to see.
+        if (has_cells and not is_unseen) or self.lost_cause or self.worker is not worker:
             return
-        if self._rested is None or self._rested[0] != cells:
-            self._rested = (cells, usage.cpu_s)
+        self._looked = (cells, time.monotonic())
+        if has_cells:
+            await self._judge_beside_cells(usage, memory)
+        else:
+            await self._judge_between_cells(usage, memory)
+
+    async def _judge_beside_cells(self, usage: Usage, memory: int) -> None:
+        """End the worker for what a running cell's own watch would end it for, by the same words."""
+        if memory > self.config.memory_bytes:
+            status, cause = Status.OOM, f"{memory:,} bytes are over {self.config.memory_bytes:,}"
+        elif len(usage.pids) > self.config.processes:
+            status, cause = Status.KILLED, f"more than {self.config.processes} processes"
+        else:
+            return
+        if self._running is not None:
+            self._running[1].stop(status, cause, kill=True)
+        else:
+            await self._lose(cause)
+
+    async def _judge_between_cells(self, usage: Usage, memory: int) -> None:
+        """End the worker of a session in which no cell runs for memory, processes or processor time."""
+        if self._rested is None or self._rested[0] != self.cells:
+            self._rested = (self.cells, usage.cpu_s)
         used_s = usage.cpu_s - self._rested[1]
         if memory > self.config.memory_bytes:
             await self._lose(f"between two cells it held {memory:,} bytes, over {self.config.memory_bytes:,}")

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from fathom.core.errors import SessionLost
+from fathom.services.sandbox.supervisor import cell as cell_module
 from fathom.services.sandbox.supervisor import session as session_module
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Status
@@ -90,6 +91,29 @@ async def test_memory_that_a_child_takes_after_its_cell_ends_the_session(engine:
     assert "between two cells it held" in await look_until_lost(session)
     with pytest.raises(SessionLost, match="between two cells it held"):
         await run(session, "1")
+
+
+async def test_memory_that_a_child_takes_beside_short_cells_ends_the_session(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is, each cell is over before its own watch begins.
+    monkeypatch.setattr(cell_module, "FIRST_WATCH_S", 600.0)
+    monkeypatch.setattr(session, "config", session.config.model_copy(update={"cells": 1_000_000}))
+    child = "import os, time\nif os.fork() == 0:\n    block = bytearray(b'x') * (600 << 20)\n    time.sleep(600)"
+    assert (await run(session, child))[1].status is Status.OK
+
+    async def ask_until_lost() -> str:
+        try:
+            while not (outcome := (await run(session, "time.sleep(0.005)"))[1]).session_lost:
+                pass
+        except SessionLost as lost:
+            return lost.message
+        return outcome.cause
+
+    # Two callers, so that one's cell waits when the other's ends: the session is never idle.
+    async with asyncio.timeout(120):
+        causes = await asyncio.gather(ask_until_lost(), ask_until_lost())
+    assert all("bytes are over" in cause for cause in causes), causes
 
 
 async def test_a_thread_that_goes_on_computing_ends_the_session(
