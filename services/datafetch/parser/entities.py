@@ -149,7 +149,16 @@ class Resolver:
                 # The first letter of a word is the least often wrong: "trouble" is no misspelt rouble.
                 if not core[0].isascii() or core[0] == name[0]:
                     near += [(slips, ident) for ident in names[name]]
-        return [ident for _, ident in sorted(near, key=lambda one: one[0])]
+        found = [ident for _, ident in sorted(near, key=lambda one: one[0])]
+        return [] if found and self._is_of_another(core, set(found)) else found
+
+    def _is_of_another(self, core: str, similar: set[str]) -> bool:
+        """Return whether a Chinese name without its legal form is written so in the name of a company not ``similar``.
+
+        Then it is no slip of the pen: 国家能源 of 国家能源集团长源电力 is not 国新能源, however near.
+        """
+        # Latin words are apart already, and one inside another says nothing.
+        return is_chinese(core) and any(core in whole for whole, _, ident in self._forms if ident not in similar)
 
     def _scan(
         self,

@@ -95,3 +95,11 @@ async def test_a_qualified_indicator_is_another_one(engine: Engine) -> None:
     assert result.sheets == ()
     assert [(item.reason, item.subject) for item in result.missing] == [("UNKNOWN_INDICATOR", "海外营业收入")]
     assert "营业收入" in result.missing[0].nearest
+
+
+@pytest.mark.parametrize("name", ["国家能源股份有限公司", "国家能源", "国家能源集团"])
+async def test_a_company_that_is_not_there_is_not_one_whose_name_is_near(engine: Engine, name: str) -> None:
+    """One character from 国新能源, and the beginning of another company's name."""
+    result = await engine.ask(f"{name}2019年净利润", None)
+    assert result.sheets == ()
+    assert result.missing

@@ -55,3 +55,33 @@ async def test_what_is_read_or_only_phrases_is_not_warned_of(engine: Engine, que
     result = await engine.ask(question, None)
     assert result.sheets
     assert [item for item in result.missing if item.reason == "NOT_UNDERSTOOD"] == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "90th percentile of the VIX in 2016",
+        "second-highest VIX close in 2016",
+        "the second highest VIX close in 2016",
+        "苹果2020年3月16日的开盘价",
+        "2020年末苹果的市值",
+        "苹果2020年第二高的收盘价",
+        "苹果2020年税前盈利",
+        "苹果2020年预计净利润",
+        "苹果2020年母公司净利润",
+    ],
+)
+async def test_a_word_that_makes_it_another_figure_leaves_none(engine: Engine, question: str) -> None:
+    result = await engine.ask(question, None)
+    assert result.sheets == ()
+    assert result.missing
+
+
+@pytest.mark.parametrize(
+    "question", ["median Apple close in 2020", "苹果2020年股价的中位数", "Sharpe ratio of Apple in 2020"]
+)
+async def test_beside_a_measure_that_is_not_computed_stands_the_whole_series(engine: Engine, question: str) -> None:
+    """Its reader computes the measure from it; a single figure would be taken for the measure."""
+    [sheet] = (await engine.ask(question, None)).sheets
+    assert sheet.rows == 253
+    assert [column.name for column in sheet.columns] == ["date", "AAPL.close_adj"]

@@ -115,6 +115,14 @@ def test_a_legal_form_is_no_part_of_a_likeness(stem: str) -> None:
         assert find_similar(reader, f"{stem}能源{form}2019年净利润") == []
 
 
+def test_a_beginning_of_another_company_is_no_slip_of_the_pen() -> None:
+    known = [("600617", "山西省国新能源股份有限公司", "国新能源")]
+    other = ("000966", "国家能源集团长源电力股份有限公司", "长源电力")
+    for form in ("", *FORMS):
+        assert find_similar(resolver([*known, other]), f"国家能源{form}2019年净利润") == []
+    assert find_similar(resolver([*known, other]), "国辛能源2019年净利润") == [("600617",)]
+
+
 @pytest.mark.parametrize(
     ("text", "ident"),
     [
