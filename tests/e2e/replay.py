@@ -107,13 +107,14 @@ class ReplayPlanner(ToolSources):
         self.asked.append(request)
         if self.full is not None:
             raise self.full
-        if self.before:
-            waiting = planner.RunWaiting(before=self.before, expected_ms=9_000, conversation_id="conv_1")
-            yield planner.RunResponse(event=planner.RunEvent(run_id=request.request_id, waiting=waiting))
         if request.request_id not in self.runs:
             self.runs[request.request_id] = run = Replayed(request)
             task = asyncio.create_task(self._play(run))
             self._playing.add(task)
+        # Known by now: the gateway leaves at the first event, and those who watch the run come after it.
+        if self.before:
+            waiting = planner.RunWaiting(before=self.before, expected_ms=9_000, conversation_id="conv_1")
+            yield planner.RunResponse(event=planner.RunEvent(run_id=request.request_id, waiting=waiting))
         async for event in self._follow(request.request_id, 0):
             yield planner.RunResponse(event=event)
 

@@ -1,0 +1,68 @@
+"""Keys of the field for questions and of the export in a real browser, and the place of a run that waits."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.replay import serve_script
+from tests.e2e.script import Script
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
+
+
+async def test_up_recalls_the_last_question_into_an_empty_field_alone(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        question = page.locator("#question")
+        for text in ("First?", "Second?"):
+            await ask(page, text)
+            await expect(question).to_have_value("")
+        await question.press("ArrowUp")
+        await expect(question).to_have_value("Second?")
+        await question.fill("Third")
+        await question.press("ArrowUp")
+        await expect(question).to_have_value("Third")
+
+
+async def test_shift_and_enter_break_the_line_and_enter_sends_both(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        question = page.locator("#question")
+        await question.fill("One line")
+        await question.press("Shift+Enter")
+        await question.press_sequentially("and another")
+        await expect(question).to_have_value("One line\nand another")
+        assert house.planner.asked == []
+        await question.press("Enter")
+        await expect(page.locator(".trace.over")).to_be_visible()
+        assert [run.question for run in house.planner.asked] == ["One line\nand another"]
+
+
+async def test_e_leads_to_the_export_of_the_last_answer(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        for number, text in enumerate(("First?", "Second?"), 1):
+            await ask(page, text)
+            await expect(page.locator(".tools .export")).to_have_count(number)
+        await page.locator("#thread").focus()
+        await page.keyboard.press("e")
+        await expect(page.locator(".tools .export").last).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("menuitem").first).to_be_visible()
+
+
+async def test_a_run_that_waits_says_how_many_are_before_it(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        house.planner.before = 3
+        house.planner.hold(before=1)
+        page = (await open_page(browser, house.url)).page
+        await ask(page)
+        await expect(page.locator(".trace")).to_contain_text("In the queue, runs before this one: 3")
+        house.planner.release()
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await expect(page.locator(".trace.over")).not_to_contain_text("In the queue")

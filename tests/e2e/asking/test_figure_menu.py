@@ -1,0 +1,62 @@
+"""Files that a reader saves from a figure in a real browser, and the way from a figure to its code."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from tests.e2e.asking.test_figure_zoom import make_script
+from tests.e2e.pages import CHROMIUM, expect
+from tests.e2e.test_answer_page import show_answer
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
+
+
+async def download(page: Page, entry: str) -> tuple[str, bytes]:
+    """Save the figure by that entry of its menu; return the file's name and content."""
+    # A menu that is still closing would take the press that is to open it again.
+    await expect(page.get_by_role("menu")).to_have_count(0)
+    await page.locator(".plotly-figure .more").click()
+    async with page.expect_download() as waiting:
+        await page.get_by_role("menuitem", name=entry).click()
+    saved = await waiting.value
+    path: Path = await saved.path()
+    return saved.suggested_filename, await asyncio.to_thread(path.read_bytes)
+
+
+async def test_a_figure_is_saved_as_picture_drawing_and_values(browser: Browser) -> None:
+    script = make_script()
+    async with show_answer(browser, script) as watched:
+        page = watched.page
+        await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible()
+        name, content = await download(page, "Picture (PNG)")
+        assert (name, content[:8]) == ("Growth of 100.png", b"\x89PNG\r\n\x1a\n")
+        name, content = await download(page, "Drawing (SVG)")
+        assert (name, content[:5]) == ("Growth of 100.svg", b"<svg ")
+        name, content = await download(page, "Values (CSV)")
+        assert (name, content[:3]) == ("Growth of 100.csv", b"\xef\xbb\xbf")
+        rows = list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
+        assert rows[0] == ["date", "AAA.close_adj", "BBB.close_adj"]
+        # One row per day, then an empty one, the title and the sources.
+        assert rows.index([]) == script.days + 1
+        assert rows[script.days + 2] == ["Growth of 100"]
+
+
+async def test_a_figure_leads_to_the_code_that_drew_it(browser: Browser) -> None:
+    script = make_script()
+    async with show_answer(browser, script) as watched:
+        page = watched.page
+        await page.locator(".plotly-figure").get_by_role("button", name="Code", exact=True).click()
+        # The cell stands among the sources of the answer, under the number that it is cited by.
+        await expect(page.locator("#tab-sources")).to_have_attribute("aria-selected", "true")
+        cell = page.locator('#panel-body [data-number="3"]')
+        await expect(cell).to_be_in_viewport()
+        await expect(cell).to_contain_text('px.line(growth, title="Growth of 100")')
