@@ -18,7 +18,7 @@ No language model rewrites, unless ``FATHOM_BENCH_REWRITING_MODEL`` is the base 
 then the planner's rewriter asks that, in the prompt of its stage, and the answers count that it takes. All cases are in
 flight at once, so that whoever plays the model by files (``tests.bench.planner.file_model``) sees all of them. The
 first run is recorded under ``FATHOM_BENCH_REWRITING_NAME``, "endpoint" without one; the data service is then that of a
-whole local stack. ``FATHOM_BENCH_REWRITING_OUT`` names a file for what was made of each case, a JSON object per line.
+whole local stack. Shares have Wilson's interval. ``FATHOM_BENCH_REWRITING_OUT`` names a file for what was made of each case, a JSON object per line.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.text.language import language_of
+from fathom.operations.shadow.gate import wilson
 from fathom.services.planner.config import Config
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText
@@ -195,7 +196,9 @@ async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter, url: str = 
         counts = Counter(outcome for group, outcome in groups if group == name)
         total, good = sum(counts.values()), counts[OUTCOMES[0]] + counts[OUTCOMES[2]]
         figures[name] = f"{good} of {total}"
-        print(f"{name:8} right or rightly asked back {good} of {total} = {good / total:.1%}, {dict(counts)}")
+        low, high = wilson(good, total)
+        share = f"{good / total:.1%} (95 % {low:.1%} to {high:.1%})"
+        print(f"{name:8} right or rightly asked back {good} of {total} = {share}, {dict(counts)}")
     for outcome in (OUTCOMES[1], OUTCOMES[3]):
         figures[outcome] = str(sum(group == ("all", outcome) for group in groups))
     print(f"as it stands: {base / len(cases):.1%}")
@@ -238,7 +241,9 @@ async def grade_dialogues(rewriter: Rewriter) -> None:
         total += 1
         right += added in (await rewriter.rewrite(row["question"], make_history(turns))).question
     if total:
-        print(f"rewrite_zh: {right} of {total} = {right / total:.1%} have the words that a person added")
+        low, high = wilson(right, total)
+        share = f"{right / total:.1%} (95 % {low:.1%} to {high:.1%})"
+        print(f"rewrite_zh: {right} of {total} = {share} have the words that a person added")
 
 
 def longest_added(question: str, rewritten: str) -> str:

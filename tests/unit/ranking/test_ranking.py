@@ -275,6 +275,30 @@ def test_the_command_prints_and_writes_the_ranking(
     assert page.tags.count("circle") == 2
 
 
+@pytest.mark.parametrize("method", ["pairwise", "rubric", "spct"])
+def test_agreement_with_people_is_printed_for_each_method(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = write(tmp_path / "ours.jsonl", q1="a long answer", q2="no", q3="no")
+    rival = write(tmp_path / "rival.jsonl", q1="no", q2="a long answer", q3="a long answer")
+    # Of three grades people share two; by chance both would agree on 4 of 9: (2/3 - 4/9) / (1 - 4/9).
+    grades = "q1,ours,rival,good\nq2,ours,rival,bad\nq3,ours,rival,rather bad\n"
+    (tmp_path / "human.csv").write_text(f"question,left,right,grade\n{grades}", encoding="utf-8")
+    more = {"principles": [{"principle": "length", "weight": 100}], "critiques": {"first": "a", "second": "b"}}
+    rubric = more if method != "pairwise" else {}
+    clients, peer = judged_by(lambda request: json.dumps(rubric | json.loads(longest_wins(request))))
+    monkeypatch.setattr(ranking, "connect", lambda endpoints, lane: clients)
+    files = ranking.Files(tmp_path / "m.jsonl", tmp_path / "r.html", tmp_path / "human.csv")
+    assert ranking.run([ours, rival], Rule(method), files, 0, {}) == 0
+    shown = capsys.readouterr().out
+    assert "3 pairs graded by judge and person: Spearman 0.87, Cohen's kappa 0.50; the same grade 66.7%" in shown
+    assert ("principles" in peer.seen[0].messages[0].content) == (method != "pairwise")
+
+
+def test_a_rubric_by_its_other_name_is_not_judged_again() -> None:
+    assert Rule("spct").name == Rule("rubric").name != Rule("pairwise").name
+
+
 def test_people_grade_without_names_and_their_grades_are_those_of_the_left(tmp_path: Path) -> None:
     answers = {f"q{number}": "x" * (number + 2) for number in range(12)}
     sources = [

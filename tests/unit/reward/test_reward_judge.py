@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -68,6 +69,12 @@ async def test_a_judge_without_bias_gives_grades_of_the_left() -> None:
     # An answer against itself is the same in both orders and is asked for at most once per order.
     # Five pairs in two orders; the equal pair may share one.
     assert len(peer.seen) == 10 or len(peer.seen) == 9
+
+
+def test_a_judge_is_given_results_and_no_traces() -> None:
+    # How an answer came about must not sway a judge: there is no field to pass it in.
+    assert [one.name for one in fields(Pair)] == ["question", "left", "right", "reference"]
+    assert [one.name for one in pb.Pair.DESCRIPTOR.fields] == ["question", "left", "right", "reference"]
 
 
 @pytest.mark.parametrize(("inconsistent", "grade"), [("neutral", pb.GRADE_EVEN), ("loss", pb.GRADE_RATHER_BAD)])

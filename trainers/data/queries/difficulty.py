@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from fathom.domain.chat.quoting import quote
+from fathom.domain.chat.quoting import write_sections
 from fathom.domain.journal import Journal
 from fathom.trainers.data.instructions import instruction
 from fathom.trainers.data.queries.asking import Asker
@@ -20,6 +20,8 @@ BATCH = 8
 
 class Rating(BaseModel):
     """A model's reply; the reason stands first, so that the label follows from it."""
+
+    model_config = ConfigDict(title="fathom.data.difficulty")
 
     rationale: str = Field(min_length=1)
     difficulty: Difficulty
@@ -46,7 +48,7 @@ async def rate(query: Query, asker: Asker) -> Query | None:
     """Return the query with its difficulty; None when the model gave no readable label in two attempts."""
     system = instruction("difficulty", query.language)
     # Noise makes a question harder to read, not to answer; quoted, so that it cannot instruct the model.
-    found = await asker.ask(system, quote(query.clean or query.text), Rating, seed=0)
+    found = await asker.ask(system, write_sections({"Question": query.clean or query.text}), Rating, seed=0)
     if found is None:
         return None
     return query.model_copy(update={"difficulty": found.difficulty, "rationale": found.rationale})

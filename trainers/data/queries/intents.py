@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fathom.core.errors import CorruptData, InvalidField
-from fathom.domain.chat.quoting import quote
+from fathom.domain.chat.quoting import write_sections
 from fathom.domain.journal import Journal
 from fathom.trainers.data.instructions import instruction
 from fathom.trainers.data.queries.asking import Asker
@@ -29,6 +29,8 @@ class NewQuestion(BaseModel):
 
 class NewQuestions(BaseModel):
     """A model's reply."""
+
+    model_config = ConfigDict(title="fathom.data.intents")
 
     questions: list[NewQuestion] = Field(min_length=1, max_length=50)
 
@@ -95,7 +97,7 @@ def parse_row(row: object, target: Path) -> Query:
 async def write_questions(seed: Query, asker: Asker, count: int, known: Sequence[str], number: int) -> list[Query]:
     """Return the model's queries for a seed; [] when no reply could be read."""
     listed = "\n".join(f"- {intent}" for intent in known) or "-"
-    user = f"{quote(seed.text)}\n\n{count}\n\n{quote(listed)}"
+    user = write_sections({"Question": seed.text, "Count": str(count), "Known intents": listed})
     reply = await asker.ask(instruction("intents", seed.language), user, NewQuestions, seed=number)
     if reply is None:
         return []

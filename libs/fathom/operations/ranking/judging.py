@@ -16,6 +16,8 @@ STYLES: Mapping[str, reward.JudgeStyle] = {
     "pairwise": reward.JUDGE_STYLE_PAIRWISE,
     "rubric": reward.JUDGE_STYLE_RUBRIC,
 }
+# Self-principled critique tuning (SPCT) is where the rubric's order is from: principles first, then critiques, scores.
+OTHER_NAMES: Mapping[str, str] = {"spct": "rubric"}
 # Pairs of one call and calls at a time: what is lost when the process dies is at most this many.
 BATCH, AT_ONCE = 8, 4
 JUDGE_S = 600.0
@@ -23,20 +25,29 @@ JUDGE_S = 600.0
 
 @dataclass(frozen=True)
 class Rule:
-    """Way in which pairs are judged: ``method`` is pairwise or rubric, ``votes`` per order, 0 for the server's own."""
+    """Way in which pairs are judged: ``method`` is pairwise, or rubric with its other name spct.
+
+    ``votes`` are per order, 0 for the server's own.
+    """
 
     method: str = "pairwise"
     votes: int = 0
 
     def __post_init__(self) -> None:
-        if self.method not in STYLES:
-            raise InvalidField("method", f"{self.method!r} is none of {', '.join(STYLES)}")
+        if self.method not in STYLES and self.method not in OTHER_NAMES:
+            raise InvalidField("method", f"{self.method!r} is none of {', '.join([*STYLES, *OTHER_NAMES])}")
         if self.votes < 0:
             raise InvalidField("votes", "is below 0")
 
     @property
+    def style(self) -> reward.JudgeStyle:
+        """Return the judge's style."""
+        return STYLES[OTHER_NAMES.get(self.method, self.method)]
+
+    @property
     def name(self) -> str:
-        return f"{self.method}/{self.votes}"
+        # By the style's own name, so that nothing is judged again under another name.
+        return f"{OTHER_NAMES.get(self.method, self.method)}/{self.votes}"
 
 
 @dataclass
@@ -97,7 +108,7 @@ async def judge_batch(
             reward.Pair(question=pairing.question, left=pairing.left_answer, right=pairing.right_answer)
             for _, pairing in asked
         ],
-        style=STYLES[rule.method],
+        style=rule.style,
         votes=rule.votes,
     )
     response = await clients.reward.judge_pairs(request, timeout_s=JUDGE_S)

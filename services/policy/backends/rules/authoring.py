@@ -23,6 +23,7 @@ from fathom.domain.text.language import language_of
 from fathom.domain.text.markup import CITATION, show_plain
 from fathom.domain.text.terms import list_sentences, list_words
 from fathom.domain.tool_results import parse_object
+from fathom.services.policy.backends.rules.composing import compose_questions, judge_difficulty
 from fathom.services.policy.backends.rules.judging import NUMBER, score
 
 PREFIX = "fathom.data."
@@ -202,5 +203,7 @@ WRITERS: Mapping[str, Callable[[Sections], dict[str, Any]]] = MappingProxyType(
         "faults": find_faults,
         "corrected": correct,
         "evolved": evolve,
+        "intents": compose_questions,
+        "difficulty": judge_difficulty,
     }
 )

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
 Stack = tuple[Endpoints, Clients]
 Door = tuple[ScriptedModel, str]
 ROOT = Path(__file__).resolve().parents[4]
-DOCUMENTED = re.compile(r"<!-- stages offline: begin -->\n```\n(.*?)```\n", re.DOTALL)
+DOCUMENTED = re.compile(r"<!-- (\w+) offline: begin -->\n```\n(.*?)```\n", re.DOTALL)
 QUESTIONS = (
     "What was the US unemployment rate in 2020?",
     "How profitable is Apple?",
@@ -89,10 +89,22 @@ def read_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
+def read_documented(name: str) -> str:
+    """Return the commands of a block of the guide."""
+    blocks: list[tuple[str, str]] = DOCUMENTED.findall((ROOT / "docs" / "training.md").read_text(encoding="utf-8"))
+    return dict(blocks)[name]
+
+
+async def test_the_documented_queries_grow_from_the_shipped_seeds_offline(stack: Stack, folder: Path) -> None:
+    said = await finish(await start(read_documented("queries"), folder, stack))
+    found = [json.loads(line) for line in read_lines(folder / "new.jsonl")]
+    assert len({row["intent"] for row in found}) == len(found) >= 150, said
+    sample = Counter(json.loads(line)["difficulty"] for line in read_lines(folder / "sample.jsonl"))
+    assert sample == {"easy": 60, "medium": 30, "hard": 10}, said
+
+
 async def test_the_documented_chain_makes_training_data_offline(stack: Stack, folder: Path) -> None:
-    found = DOCUMENTED.search((ROOT / "docs" / "training.md").read_text(encoding="utf-8"))
-    assert found is not None
-    said = await finish(await start(found.group(1), folder, stack))
+    said = await finish(await start(read_documented("stages"), folder, stack))
     for stage in ("rewrite", "plan", "reflect", "answer", "repair", "evolve"):
         records = read_rows(folder / f"{stage}.jsonl", Record)
         assert any(record.status == "accepted" for record in records), (stage, said)

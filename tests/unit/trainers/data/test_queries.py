@@ -94,6 +94,33 @@ def test_exactly_those_are_left_out_that_comparing_all_pairs_finds(texts: list[s
     assert [item.place for item in find_duplicates(texts, threshold)] == out
 
 
+TEXTS = st.text(alphabet="ab \u8305\u53f0\u5229\u6da6,", max_size=20)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@given(one=TEXTS, other=TEXTS)
+def test_similarity_is_symmetric_in_bounds_and_one_for_the_same(one: str, other: str, length: int) -> None:
+    sets = [make_shingles(text, length) for text in (one, other)]
+    assert measure_jaccard(sets[0], sets[0]) == 1.0
+    assert measure_jaccard(*sets) == measure_jaccard(*reversed(sets))
+    assert 0.0 <= measure_jaccard(*sets) <= 1.0
+    assert (measure_jaccard(*sets) == 1.0) == (sets[0] == sets[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "similarity"),
+    [
+        # Words: 2 common pairs of 4, characters: 3 of 5, whatever the case, the width and the marks.
+        ("net profit of Apple", "Net profit of Merck!", 2 / 4),
+        ("茅台净利润", "茅台净利率？", 3 / 5),
+        ("ＡＰＰＬＥ 2019", "apple 2019", 1.0),
+        ("net profit", "净利润", 0.0),
+    ],
+)
+def test_words_of_english_and_characters_of_chinese_are_compared(one: str, other: str, similarity: float) -> None:
+    assert measure_jaccard(make_shingles(one, 2), make_shingles(other, 2)) == similarity
+
+
 def test_a_pair_right_at_the_threshold_is_one() -> None:
     words = [f"w{number}" for number in range(18)]
     # 7 common runs of 10 in all, and 0.7 * 10 is above 7 in floating point.

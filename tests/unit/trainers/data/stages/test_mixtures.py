@@ -12,7 +12,7 @@ import yaml
 
 from fathom.core.errors import FailedPrecondition, InvalidField
 from fathom.trainers.commands.stage_reviews import edit_text
-from fathom.trainers.data.mixtures.exporting import LIMITS, build_rows
+from fathom.trainers.data.mixtures.exporting import LIMITS, Kind, build_rows
 from fathom.trainers.data.mixtures.lengths import measure
 from fathom.trainers.data.mixtures.mixing import mix, read_mixture
 from fathom.trainers.data.queries.record import make_query
@@ -101,12 +101,38 @@ def test_contradictory_unknown_and_unusable_decisions_are_refused_whole(tmp_path
     assert [one.id for one in list_waiting(path)] == ["y"]
 
 
-def test_only_accepted_rows_are_exported_up_to_the_stage_s_number() -> None:
-    records = [make_record(f"r{number}", status="accepted") for number in range(LIMITS["rewrite", "sft"] + 5)]
-    built = asyncio.run(build_rows([*records, make_record("waiting")], "sft"))
-    assert len(built.rows) == 400
-    assert built.left_out == {"there are 400 already": 5, "it is review": 1}
-    assert built.rows[0]["messages"][-1] == {"role": "assistant", "content": "out", "weight": 1}
+NEEDED = {
+    ("rewrite", "sft"): 400,
+    ("plan", "sft"): 1_000,
+    ("plan", "dpo"): 300,
+    ("reflect", "dpo"): 100,
+    ("answer", "sft"): 1_000,
+    ("answer", "dpo"): 100,
+    ("repair", "sft"): 1_000,
+    ("repair", "dpo"): 100,
+    ("reading", "sft"): 20_000,
+}
+
+
+def test_each_stage_with_data_has_its_number() -> None:
+    assert LIMITS == NEEDED
+
+
+# Reading takes all there are; its 20,000 rows would show nothing more.
+@pytest.mark.parametrize(("stage", "kind"), sorted(NEEDED.keys() - {("reading", "sft")}))
+def test_only_accepted_rows_are_exported_up_to_the_stage_s_number(stage: str, kind: Kind) -> None:
+    most = NEEDED[stage, kind]
+    base = make_record("r", stage, "accepted", output=PLAN, rejected="worse" if kind == "dpo" else "")
+    records = [
+        # Checked once and then copied, which is faster a thousand times.
+        base.model_copy(update={"id": f"r{number}", "messages": (Turn(role="user", content=f"question {number}"),)})
+        for number in range(most + 5)
+    ]
+    built = asyncio.run(build_rows([*records, make_record("waiting", stage, output=PLAN)], kind))
+    assert len(built.rows) == most
+    assert built.left_out == {f"there are {most:,} already": 5, "it is review": 1}
+    output = built.rows[0]["chosen"][0] if kind == "dpo" else built.rows[0]["messages"][-1]
+    assert output == {"role": "assistant", "content": PLAN, "weight": 1}
     assert built.rows[0]["provenance"]["source"] == "f:1"
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.domain.chat.pipeline import read_ask
+from fathom.domain.chat.proto import message_from_proto
+from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.trainers.data.instructions import instruction
+from fathom.trainers.data.mixtures.exporting import build_rows
 from fathom.trainers.data.stages.record import Record
 from fathom.trainers.data.stages.rewriting import CASES, DISTANCES, count_by_writer, count_cells, make_tasks
 from fathom.trainers.data.stages.running import run_tasks
@@ -101,6 +106,45 @@ def test_what_a_writer_leaves_to_people_is_counted_by_writer(tmp_path: Path) -> 
     records = make_rows(tmp_path / "r.jsonl", {"reason": "so", "verdict": "unsure"})
     (counts,) = count_by_writer(records).values()
     assert (counts["review"], counts["dropped"]) == (6, 4)
+
+
+class RulesRenderer:
+    """The chat template and the tokenizer of the reference policy."""
+
+    def __init__(self) -> None:
+        self.tokenizer = RulesTokenizer(load_vocabulary())
+
+    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
+        said = [message_from_proto(message) for message in messages]
+        return self.tokenizer.encode(self.tokenizer.render(said, (), prompt))
+
+
+async def test_an_export_has_its_loss_on_the_rewritten_question_alone(tmp_path: Path) -> None:
+    writer = make_asker(by_title({"follow_up_question": QUESTION, "follow_up_answer": ANSWER}), "writer")
+    judge = make_asker(by_title({"verdict": {"reason": "so", "verdict": "right"}}), "judge")
+    rows = await run_tasks(make_tasks([make_conversation()], "c.jsonl", writer, judge), tmp_path / "r.jsonl", Record)
+    (first, *_) = [one for one in rows.values() if one.status == "accepted"]
+    renderer = RulesRenderer()
+    (row,) = (await build_rows([first], "sft", renderer=renderer)).rows
+    assert len(row["token_ids"]) == len(row["loss_mask"])
+    learned = [place for place, is_learned in enumerate(row["loss_mask"]) if is_learned]
+    # One stretch at the end, of the output and the end of the turn; every earlier question and answer is shown only.
+    assert learned == list(range(learned[0], learned[-1] + 1))
+    end = renderer.tokenizer.decode([END_ID])
+    assert renderer.tokenizer.decode([row["token_ids"][place] for place in learned]).rstrip("\n") == first.output + end
+    shown = renderer.tokenizer.decode(row["token_ids"][: learned[0]])
+    assert all(turn.question in shown for turn in make_conversation().turns)
+
+
+def test_two_writers_of_one_file_are_compared_by_what_they_leave_to_people(tmp_path: Path) -> None:
+    right, unsure = ({"reason": "so", "verdict": verdict} for verdict in ("right", "unsure"))
+    good = {"follow_up_question": QUESTION, "follow_up_answer": ANSWER | {"span": "The return of Apple"}}
+    judge = make_asker(by_title({"verdict": lambda request: unsure if "Vague" in str(request) else right}), "judge")
+    vague = {name: reply | {"rewritten": f"Vague: {reply['rewritten']}"} for name, reply in good.items()}
+    writers = [make_asker(by_title(good), "good"), make_asker(by_title(vague), "vague")]
+    tasks = [task for one in writers for task in make_tasks([make_conversation()], "c.jsonl", one, judge)]
+    rows = asyncio.run(run_tasks(tasks, tmp_path / "r.jsonl", Record))
+    assert count_by_writer(list(rows.values())) == {"good@0": {"accepted": 10}, "vague@0": {"review": 10}}
 
 
 def test_rows_are_written_with_their_origin(tmp_path: Path) -> None:
