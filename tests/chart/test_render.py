@@ -98,6 +98,8 @@ def test_any_release_name_works(release: str) -> None:
         (r"quotas.tenant\.acme.perMinute=9", "perMinute"),
         ("services.policy.keda.lagThreshold=4", "lagThreshold"),  # policy has no queue
         ("services.reward.keda.enabled=true", "keda"),
+        ("services.sandbox.boundary=gvisor", "boundary"),
+        ("services.planner.boundary=vm", "boundary"),
         ("grading.enabled=perhaps", "enabled"),
         ("grading.calls[0]=sandbox", "calls"),
         ("shadow.replicas=2", "replicas"),
@@ -132,6 +134,7 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         ),
         (("services.policy.keda.enabled=true",), "services.policy.keda.prometheusUrl: KEDA reads the tokens in flight"),
         (("shadow.enabled=true", "shadow.env.candidate=tiny@2"), "shadow.env.baseline is needed"),
+        (("services.sandbox.runtimeClassName=kata-qemu",), "services.sandbox.boundary is needed: .*kata-qemu"),
         (("training.jobs.a-name-of-21-letters.workers=1", "nameOverride=x"), "nameOverride"),
     ],
 )
