@@ -16,6 +16,7 @@ from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, key
 GOLDENS = ROOT / "tests" / "golden" / "chart"
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
 OUTSIDE = ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com")
+PLACE = ("networkPolicy.externalStores[0].cidr=203.0.113.0/24", "networkPolicy.externalStores[0].port=9000")
 PROVIDER = ("gateway.oidc.issuer=https://id.example.com", "gateway.oidc.jwksUrl=https://id.example.com/keys")
 CUSTOM = {
     "RayJob",
@@ -121,6 +122,11 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         (("objectStore.dev.enabled=false",), "objectStore.endpoint is needed"),
         (("nats.enabled=false",), "nats.external.servers is needed"),
         (OUTSIDE, "externalStores is needed: objectStore.endpoint is s3.example.com"),
+        ((*OUTSIDE, *PLACE), "externalStores is needed: objectStore.endpoint is s3.example.com.* its port 443"),
+        (
+            ("nats.enabled=false", r"nats.external.servers=a.example.com:9000\,b.example.com", *PLACE),
+            "nats.external.servers is b.example.com.* its port 4222",
+        ),
         (("nats.enabled=false", "nats.external.servers=nats.example.com"), "nats.external.servers is nats.example.com"),
         (("services.sandbox.autoscaling.enabled=true",), "know the pods of a StatefulSet by name"),
         (("services.planner.autoscaling.enabled=true", "services.planner.keda.enabled=true"), "both own the replicas"),
@@ -152,6 +158,7 @@ def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...]
     [
         ("memory.databaseSecret=m", "retrieval.databaseSecret=r", *PROVIDER, "networkPolicy.enabled=false"),
         (*PROVIDER, "services.gateway.outside=true"),
+        ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com:9000", *PLACE),
         (PROVIDER[0], "gateway.oidc.jwksUrl=http://keycloak.identity.svc:8080/keys"),
     ],
 )
