@@ -24,6 +24,9 @@ CHART = ROOT / "charts" / "fathom"
 WATCHES = ("grading", "shadow")
 """Blocks beside the services that are shaped like them."""
 
+OWN_KEYS = ("keda", "boundary")
+"""Keys that would do nothing, or something else, in the block of a service that does not name them itself."""
+
 IMAGES_OF = {
     "gateway": ("gateway", "core"),
     "policy": ("policy", "core", "policy-gpu"),
@@ -89,6 +92,7 @@ CHOICES: dict[str, list[Any]] = {
     "gateway.service.type": ["ClusterIP", "LoadBalancer", "NodePort"],
     "externalSecrets.store.kind": ["SecretStore", "ClusterSecretStore"],
     "certificates.issuer.kind": ["Issuer", "ClusterIssuer"],
+    "defaults.boundary": ["", "guest-kernel", "vm"],
 }
 """Allowed values, by path or by the key alone."""
 
@@ -189,10 +193,11 @@ def with_images(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "image": {"enum": list(names)}}}
 
 
-def with_keda(schema: dict[str, Any], keda: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the schema of a service that scales on what its own values name, or not by KEDA at all."""
-    properties = {key: item for key, item in schema["properties"].items() if key != "keda"}
-    return {**schema, "properties": properties | ({"keda": schema_of(keda, "defaults.keda")} if keda else {})}
+def with_own_keys(schema: dict[str, Any], service: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a service that has keys of ``OWN_KEYS`` only where its own values name them."""
+    properties = {key: item for key, item in schema["properties"].items() if key not in OWN_KEYS}
+    own = {key: schema_of(service[key], f"defaults.{key}") for key in OWN_KEYS if key in service}
+    return {**schema, "properties": properties | own}
 
 
 def make_schema(values: dict[str, Any]) -> dict[str, Any]:
@@ -204,14 +209,18 @@ def make_schema(values: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            name: with_keda(with_images(one, IMAGES_OF.get(name, ("core",))), service.get("keda"))
+            name: with_own_keys(with_images(one, IMAGES_OF.get(name, ("core",))), service)
             for name, service in values["services"].items()
         },
     }
     found["properties"]["image"]["properties"]["digests"]["propertyNames"] = {"enum": sorted(images.TARGETS)}
     found["properties"]["quotas"] = QUOTAS
     for name in WATCHES:
-        watch = {**one["properties"], "enabled": {"type": "boolean"}, "calls": {"enum": [values[name]["calls"]]}}
+        watch = {
+            **with_own_keys(one, values[name])["properties"],
+            "enabled": {"type": "boolean"},
+            "calls": {"enum": [values[name]["calls"]]},
+        }
         found["properties"][name] = with_images({**one, "properties": watch}, IMAGES_OF[name])
     # The experiment has one place in the store, which its one pod writes.
     found["properties"]["shadow"]["properties"] |= {"replicas": {"enum": [1]}, "kind": {"enum": ["Deployment"]}}

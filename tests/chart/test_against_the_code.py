@@ -28,6 +28,9 @@ from fathom.hosting.host import Runtime, dependencies
 from fathom.services.policy import config as policy_config
 from fathom.services.policy.engine import Engine
 from fathom.services.policy.model import Request
+from fathom.services.sandbox import config as sandbox_config
+from fathom.services.sandbox.ipc.levels import Level
+from fathom.services.sandbox.supervisor.isolation.probe import combine_level
 from fathom.transport.bus.quotas import Quotas
 from fathom.transport.bus.streams import LESSONS, Retention, topology
 from fathom.transport.rpc.server import HEALTH_NAMES
@@ -35,6 +38,7 @@ from fathom.transport.store.memory import MemoryStore
 from tests.chart.rendering import CHART, ROOT, Document, by_key, containers, pods, render
 
 FULL = CHART / "ci" / "full-values.yaml"
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
 SERVICES = ("gateway", "planner", "policy", "retrieval", "datafetch", "sandbox", "memory", "reward")
 WATCHES = {"grading": "monitoring", "shadow": "shadow"}
 
@@ -212,6 +216,29 @@ def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Docu
     head = json.loads(held["data"]["rayjob.json"])["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     environ = {item["name"]: item.get("value", "") for item in head["containers"][0]["env"]}
     assert called <= json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"]).keys()
+
+
+@pytest.mark.parametrize(
+    ("settings", "walls", "level"),
+    [
+        ((), "landlock", Level.LANDLOCK),
+        (("runtimeClassName=gvisor",), "seccomp", Level.GUEST_KERNEL),
+        (("runtimeClassName=kata",), "landlock", Level.VM),
+        (("runtimeClassName=kata-qemu", "boundary=vm"), "landlock", Level.VM),
+        (("runtimeClassName=runsc", "boundary=guest-kernel"), "seccomp", Level.GUEST_KERNEL),
+        (("boundary=vm",), "landlock", Level.VM),  # of the cluster's default class
+        (("runtimeClassName=gvisor", "env.min_isolation=landlock"), "seccomp", Level.GUEST_KERNEL),
+    ],
+)
+def test_a_runtime_class_alone_gives_the_sandbox_its_level(settings: tuple[str, ...], walls: str, level: Level) -> None:
+    """The class alone declared no boundary, and required walls of Landlock that gVisor does not have."""
+    documents = render("helm4", MINIMAL, "demo", *(f"services.sandbox.{setting}" for setting in settings))
+    config = load(sandbox_config.Config, "sandbox", environ=environments(documents)["sandbox"])
+    assert (config.walls, combine_level(config.walls, config.boundary)) == (walls, level)
+    # The pod is ready at what the class gives and not below it, unless the operator asks for less.
+    assert Level.of(config.min_isolation) is (Level.LANDLOCK if "env.min_isolation=landlock" in settings else level)
+    needs = json.loads(by_key(documents)["ConfigMap", "demo-fathom-needs"]["data"]["needs.json"])
+    assert needs["sandbox"]["minIsolation"] == config.min_isolation
 
 
 async def test_a_service_holds_the_quotas_of_the_values() -> None:

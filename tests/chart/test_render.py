@@ -16,6 +16,8 @@ from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, key
 GOLDENS = ROOT / "tests" / "golden" / "chart"
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
 OUTSIDE = ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com")
+PLACE = ("networkPolicy.externalStores[0].cidr=203.0.113.0/24", "networkPolicy.externalStores[0].port=9000")
+PROVIDER = ("gateway.oidc.issuer=https://id.example.com", "gateway.oidc.jwksUrl=https://id.example.com/keys")
 CUSTOM = {
     "RayJob",
     "RayService",
@@ -98,6 +100,8 @@ def test_any_release_name_works(release: str) -> None:
         (r"quotas.tenant\.acme.perMinute=9", "perMinute"),
         ("services.policy.keda.lagThreshold=4", "lagThreshold"),  # policy has no queue
         ("services.reward.keda.enabled=true", "keda"),
+        ("services.sandbox.boundary=gvisor", "boundary"),
+        ("services.planner.boundary=vm", "boundary"),
         ("grading.enabled=perhaps", "enabled"),
         ("grading.calls[0]=sandbox", "calls"),
         ("shadow.replicas=2", "replicas"),
@@ -118,6 +122,11 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         (("objectStore.dev.enabled=false",), "objectStore.endpoint is needed"),
         (("nats.enabled=false",), "nats.external.servers is needed"),
         (OUTSIDE, "externalStores is needed: objectStore.endpoint is s3.example.com"),
+        ((*OUTSIDE, *PLACE), "externalStores is needed: objectStore.endpoint is s3.example.com.* its port 443"),
+        (
+            ("nats.enabled=false", r"nats.external.servers=a.example.com:9000\,b.example.com", *PLACE),
+            "nats.external.servers is b.example.com.* its port 4222",
+        ),
         (("nats.enabled=false", "nats.external.servers=nats.example.com"), "nats.external.servers is nats.example.com"),
         (("services.sandbox.autoscaling.enabled=true",), "know the pods of a StatefulSet by name"),
         (("services.planner.autoscaling.enabled=true", "services.planner.keda.enabled=true"), "both own the replicas"),
@@ -132,12 +141,29 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         ),
         (("services.policy.keda.enabled=true",), "services.policy.keda.prometheusUrl: KEDA reads the tokens in flight"),
         (("shadow.enabled=true", "shadow.env.candidate=tiny@2"), "shadow.env.baseline is needed"),
+        (("services.sandbox.runtimeClassName=kata-qemu",), "services.sandbox.boundary is needed: .*kata-qemu"),
+        (("memory.databaseSecret=m",), "memory.databasePlaces is needed"),
+        (("retrieval.databaseSecret=r",), "retrieval.databasePlaces is needed"),
+        (PROVIDER, "services.gateway.outside is needed: gateway.oidc.jwksUrl is https://id.example.com/keys"),
         (("training.jobs.a-name-of-21-letters.workers=1", "nameOverride=x"), "nameOverride"),
     ],
 )
 def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...], said: str) -> None:
     with pytest.raises(HelmFailed, match=said):
         render("helm4", MINIMAL, "demo", *settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("memory.databaseSecret=m", "retrieval.databaseSecret=r", *PROVIDER, "networkPolicy.enabled=false"),
+        (*PROVIDER, "services.gateway.outside=true"),
+        ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com:9000", *PLACE),
+        (PROVIDER[0], "gateway.oidc.jwksUrl=http://keycloak.identity.svc:8080/keys"),
+    ],
+)
+def test_values_that_policies_do_not_stand_against_are_taken(settings: tuple[str, ...]) -> None:
+    assert ("Deployment", "demo-fathom-gateway") in by_key(render("helm4", MINIMAL, "demo", *settings))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +207,7 @@ def test_memory_on_postgresql_is_a_deployment_of_two_without_a_volume() -> None:
     job = str(found["CronJob", "demo-fathom-backup"])
     assert "FATHOM_MEMORY_PATH" not in job
     assert "data-demo-fathom-memory-0" not in job
-    more = by_key(render("helm4", MINIMAL, "demo", secret, "services.memory.replicas=4"))
+    more = by_key(render("helm4", MINIMAL, "demo", secret, *places, "services.memory.replicas=4"))
     assert more["Deployment", "demo-fathom-memory"]["spec"]["replicas"] == 4
     needs = found["ConfigMap", "demo-fathom-needs"]["data"]["needs.json"]
     assert json.loads(needs)["secrets"]["fathom-memory"] == ["url"]

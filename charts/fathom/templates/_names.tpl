@@ -70,7 +70,26 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
 {{- $_ := set $service "volume" (dict "enabled" false) -}}
 {{- $_ := set $service "env" (omit $service.env "path") -}}
 {{- end -}}
+{{- if eq (index . 1) "sandbox" -}}
+{{- /* What an operator sets in env stays as it is. */ -}}
+{{- $_ := set $service "env" (merge $service.env (include "fathom.isolation" $service | fromYaml)) -}}
+{{- end -}}
 {{- $service | toYaml -}}
+{{- end -}}
+
+{{/* The sandbox's settings of isolation, which follow from what its RuntimeClass puts around the pod: its block. The
+three only work together: gVisor's kernel has no Landlock, and a boundary that is not declared counts for nothing. */}}
+{{- define "fathom.isolation" -}}
+{{- $class := .runtimeClassName -}}
+{{- $boundary := .boundary | default (get (dict "gvisor" "guest-kernel" "kata" "vm") $class) -}}
+{{- if and $class (not $boundary) -}}
+{{- fail (printf "services.sandbox.boundary is needed: the name of the RuntimeClass %s does not say what it puts around the pod; guest-kernel (gVisor) or vm (Kata Containers)" $class) -}}
+{{- end -}}
+min_isolation: {{ $boundary | default "landlock" }}
+walls: {{ ternary "seccomp" "landlock" (eq $boundary "guest-kernel") }}
+{{- with $boundary }}
+boundary: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{/* Port of a service's gRPC door: (list root name). Ray Serve's door is another one. */}}

@@ -35,7 +35,8 @@ of one address; "name", "name.namespace" and "name.namespace.svc…" are a Servi
 {{- end -}}
 
 {{/* Places of addresses as a list: (list root value addresses port). An address outside the cluster has a name alone, and
-walls know none: its networks must be in networkPolicy.externalStores, or the services would wait for it for ever. */}}
+walls know none: its networks must be in networkPolicy.externalStores, or the services would wait for it for ever. Which
+networks are right nobody can tell from a name, but an entry with another port cannot be meant for it. */}}
 {{- define "fathom.placesOf" -}}
 {{- $root := index . 0 -}}{{- $policy := $root.Values.networkPolicy -}}
 {{- $found := list -}}
@@ -43,8 +44,13 @@ walls know none: its networks must be in networkPolicy.externalStores, or the se
 {{- $place := include "fathom.placeOf" (list $root $address (index $ 3)) | fromYaml -}}
 {{- if $place -}}
 {{- $found = append $found $place -}}
-{{- else if and $policy.enabled (not $policy.externalStores) -}}
-{{- fail (printf "networkPolicy.externalStores is needed: %s is %s, outside the cluster, and the network policies would let no pod go there. Name its networks, e.g. [{cidr: 203.0.113.0/24, port: %v}], or set networkPolicy.enabled=false" (index $ 1) $address (regexFind ":[0-9]+$" $address | trimPrefix ":" | default (index $ 3))) -}}
+{{- else if $policy.enabled -}}
+{{- $port := regexFind ":[0-9]+$" $address | trimPrefix ":" | default (index $ 3) | int -}}
+{{- $isOpen := false -}}
+{{- range $policy.externalStores }}{{ if eq (int .port) $port }}{{ $isOpen = true }}{{ end }}{{ end -}}
+{{- if not $isOpen -}}
+{{- fail (printf "networkPolicy.externalStores is needed: %s is %s, outside the cluster, and the network policies would let no pod go to its port %d. Name its networks with that port, e.g. [{cidr: 203.0.113.0/24, port: %d}], or set networkPolicy.enabled=false" (index $ 1) $address $port $port) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $found | toYaml -}}

@@ -139,7 +139,10 @@ class Walk:
 
     def uninstall(self, record: Record) -> None:
         self.operator.helm("uninstall", "--wait")
-        kinds = "pods,jobs,services,networkpolicies"
+        # A server refuses kinds that it does not know; without KubeRay nothing can be left of them.
+        known = self.operator.run("kubectl", "api-resources", "--api-group=ray.io", "-o", "name").split()
+        rays = [kind for kind in ("rayjobs.ray.io", "rayclusters.ray.io") if kind in known]
+        kinds = ",".join(("pods", "jobs", "services", "networkpolicies", *rays))
         if left := self.operator.list_names(kinds):
             raise CommandFailed(f"left behind: {left}")
         record.detail = "left: " + ", ".join(self.operator.list_names("persistentvolumeclaims"))

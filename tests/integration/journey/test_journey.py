@@ -74,6 +74,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "helm": f'case "$1" in uninstall) touch {tmp_path}/gone;; esac',
         "fathom": f'case "$*" in *train*) echo "trained to the end";; *) echo "all is well";; esac; exec cat {tmp_path}/none',
         "kubectl": f"""case "$*" in
+*"pods,jobs"*rayjobs*) cat {tmp_path}/left 2>/dev/null;;
 *"pods,jobs"*) test -e {tmp_path}/gone || echo pod/fathom-x-0;;
 *"get pods"*) cat {tmp_path}/pods.json;;
 *"api-resources"*) cat {tmp_path}/kinds 2>/dev/null;;
@@ -120,6 +121,16 @@ def test_what_a_cluster_lacks_is_not_seen_and_what_it_leaves_behind_fails(calls:
     assert states["training, no workers"].state == NOT_SEEN
     assert states["uninstall"].state == FAILED
     assert "pod/fathom-x-0" in states["uninstall"].detail
+
+
+def test_a_training_that_outlives_the_release_fails_the_uninstall(calls: Path) -> None:
+    (calls.parent / "kinds").write_text("rayclusters.ray.io\nrayjobs.ray.io\n")
+    (calls.parent / "left").write_text("rayjob.ray.io/fathom-nightly\n")
+    states = {record.step: record for record in walk_on_cluster([])}
+    assert states["uninstall"].state == FAILED
+    assert "rayjob.ray.io/fathom-nightly" in states["uninstall"].detail
+    (asked,) = [line for line in calls.read_text().splitlines() if "pods,jobs" in line]
+    assert "pods,jobs,services,networkpolicies,rayjobs.ray.io,rayclusters.ray.io " in asked
 
 
 def test_a_failed_installation_ends_the_journey_and_the_namespace(calls: Path) -> None:
