@@ -87,7 +87,12 @@ async def test_every_other_format_is_in_the_menu(browser: Browser) -> None:
             assert file.suggested_filename.endswith(end)
             assert (await file.path()).read_bytes().startswith(beginning), name
             await expect(menu).to_have_attribute("aria-busy", "false")
-        await page.route("**/export", lambda route: route.fulfill(status=503, json={"detail": "no writer is free"}))
+        await page.route(
+            "**/export",
+            lambda route: route.fulfill(
+                status=503, json={"detail": "no writer is free"}, content_type="application/problem+json"
+            ),
+        )
         await menu.press("Enter")
         await page.get_by_role("menuitem", name="PDF", exact=True).press("Enter")
         await expect(page.locator(".tools [role=alert]")).to_have_text("no writer is free")

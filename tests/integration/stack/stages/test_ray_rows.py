@@ -15,6 +15,8 @@ from fathom.trainers.data.on_ray import Recipe, run_on_ray
 from fathom.trainers.data.queries.record import Query, make_query
 from fathom.trainers.data.stages.running import Task, run_tasks
 
+# Ray Data reads settings of its own that it has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context")
 ASKED = "What was the return of Apple in {year}?"
 
 
