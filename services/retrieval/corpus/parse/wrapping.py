@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from fathom.services.retrieval.index.text import IS_CJK
 
@@ -21,21 +22,20 @@ def join_wrapped_lines(text: str) -> str:
     width = measure_width(lines)
     if width < LEAST_WIDTH:
         return text
-    joined: list[str] = []
-    is_code = False
-    before = ""
-    for line in lines:
+    # Joined once at the end: a text may be one paragraph of a hundred thousand lines.
+    pieces = lines[:1]
+    is_code = lines[0].lstrip().startswith(FENCE)
+    for before, line in pairwise(lines):
         # Programs mean their line breaks.
         is_fence = line.lstrip().startswith(FENCE)
-        if joined and not (is_code or is_fence) and is_wrapped(before, line, width):
+        if not (is_code or is_fence) and is_wrapped(before, line, width):
+            pieces[-1], line = pieces[-1].rstrip(), line.lstrip()
             # Chinese has no blanks between its words.
-            glue = "" if IS_CJK.match(before.rstrip()[-1]) and IS_CJK.match(line.lstrip()) else " "
-            joined[-1] = f"{joined[-1].rstrip()}{glue}{line.lstrip()}"
+            pieces += ["" if IS_CJK.match(pieces[-1][-1]) and IS_CJK.match(line) else " ", line]
         else:
-            joined.append(line)
+            pieces += ["\n", line]
         is_code ^= is_fence
-        before = line
-    return "\n".join(joined)
+    return "".join(pieces)
 
 
 def measure_width(lines: list[str]) -> int:
