@@ -15,7 +15,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from fathom.services.gateway.openai.answers import CITATION, CODE, REFERENCE
+from fathom.services.gateway.openai.answers import CITATION, REFERENCE, find_citations, list_numbers
 
 # The citations that follow an end belong to the sentence before it. A cut too many withholds more and gives out
 # nothing, since what it leaves without a citation goes as well.
@@ -154,11 +154,9 @@ def split_sentences(text: str) -> list[str]:
 
 
 def find_cited(text: str) -> Iterator[int]:
-    """Yield the numbers that a text cites; in code a number in brackets is an index."""
-    code = [match.span() for match in CODE.finditer(text)]
-    for match in CITATION.finditer(text):
-        if not any(start <= match.start() < end for start, end in code):
-            yield from map(int, re.split(r"[,，]", match[1]))
+    """Yield the numbers that a text cites."""
+    for match in find_citations(text):
+        yield from list_numbers(match)
 
 
 def rewrite(block: Block, lines: Sequence[str], note: str) -> list[str]:

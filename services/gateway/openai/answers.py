@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,19 +78,28 @@ def annotate(
 ) -> list[Mapping[str, Any]]:
     """Return an annotation per citation outside of code, its indices in characters of the text."""
     known = {item.number: item for item in material}
-    # In code ``[1]`` is an index.
-    code = [match.span() for match in CODE.finditer(text)]
     found: list[Mapping[str, Any]] = []
-    for match in CITATION.finditer(text):
-        if any(start <= match.start() < end for start, end in code):
-            continue
-        for number in map(int, re.split(r"[,，]", match.group(1))):
+    for match in find_citations(text):
+        for number in list_numbers(match):
             # What the checks left unresolved stays text: an annotation without a source would be a dead link.
             if number in known:
                 title, url = describe_source(known[number], run_url, base_url)
                 place = {"start_index": match.start(), "end_index": match.end(), "title": title, "url": url}
                 found.append({"type": "url_citation", "url_citation": place})
     return found
+
+
+def find_citations(text: str) -> Iterator[re.Match[str]]:
+    """Yield the citations of a text outside of code, in which a number in brackets is an index."""
+    code = [match.span() for match in CODE.finditer(text)]
+    for match in CITATION.finditer(text):
+        if not any(start <= match.start() < end for start, end in code):
+            yield match
+
+
+def list_numbers(citation: re.Match[str]) -> list[int]:
+    """Return the numbers of a citation."""
+    return [int(number) for number in re.split(r"[,，]", citation[1])]
 
 
 def describe_source(item: trajectory.Material, run_url: str, base_url: str) -> tuple[str, str]:

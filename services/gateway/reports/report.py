@@ -13,7 +13,7 @@ from markdown_it.token import Token
 
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.services.gateway.openai.answers import CITATION, CODE, REFERENCE
+from fathom.services.gateway.openai.answers import CITATION, CODE, REFERENCE, list_numbers
 from fathom.services.gateway.reports.words import name_kind, say
 
 # Marks of the private use area stand for citations and references while Markdown is parsed, which reads brackets and
@@ -148,7 +148,7 @@ def mark_up(markdown: str, known: Mapping[int, Any]) -> tuple[str, list[Place], 
             parts.append(f"\ue002{len(places)}\ue003")
             places.append(Place(match[1], match[2]))
         else:
-            numbers = [int(one) for one in re.split(r"[,，]", match[1]) if int(one) in known]
+            numbers = [one for one in list_numbers(match) if one in known]
             new = [str(order.setdefault(number, len(order) + 1)) for number in numbers]
             parts.append(f"\ue000{','.join(new)}\ue001" if new else "")
     return "".join((*parts, text[done:])), places, order

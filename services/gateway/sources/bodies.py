@@ -121,13 +121,15 @@ def show_connector(connector: datafetch.Connector) -> Source:
 def show_server(server: planner.ToolServer) -> Source:
     """Return a server of others' tools."""
     state = judge(server.contact)
-    if state == "answering" and not server.is_connected:
+    if server.is_connected:
+        state = "answering"
+    elif state == "answering":
         # The connection that answered has ended.
         state = "failing"
     found = Source(
         name=server.name,
         kind="tools",
-        state="answering" if server.is_connected else state,
+        state=state,
         tools=list(server.tools),
         missing_tools=list(server.missing_tools),
         operation=Operation(setting="planner.mcp_servers", host=server.host, credential=CREDENTIALS[server.credential]),
