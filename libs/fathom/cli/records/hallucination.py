@@ -21,8 +21,8 @@ from fathom.domain.chat.messages import Message, Role, Sampling
 from fathom.domain.chat.proto import message_to_proto, sampling_to_proto
 from fathom.domain.journal import Journal
 from fathom.operations.evaluation.knowledge import Comparison, Fact, describe_comparison, load_facts
-from fathom.operations.evaluation.page import draw_shares, wrap_page
-from fathom.operations.ranking.page import render_table
+from fathom.operations.evaluation.page import draw_shares
+from fathom.operations.ranking.page import render_table, wrap_page
 from fathom.operations.shadow.mirror import Side
 
 # Room for a sentence with the answer in it; a small model writes on for as long as it may.

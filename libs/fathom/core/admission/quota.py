@@ -14,7 +14,7 @@ from fathom.core.errors import InvalidField
 MAX_RUNNING, MAX_PER_SECOND = 1_000_000, 1e6
 KINDS = ("tool.", "model.", "source.", "tenant.")
 """Kinds of things that may have a quota: a quota's name is one of these and the name of the thing."""
-NAME_PATTERN = r"^(tool|model|source|tenant)\..+$"
+NAME_PATTERN = rf"^({'|'.join(kind.rstrip('.') for kind in KINDS)})\..+$"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,12 +14,16 @@ from fathom.core.extras import name_missing_extra
 KINDS, LANGUAGES = ("event", "financial", "industry"), ("en", "zh")
 DOCUMENTS = "documents"
 DATES = ("date", "month")
+MAX_BYTES = 16 << 20
 
 
 class Closed(BaseModel):
     """Immutable, and closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Row = TypeVar("Row", bound=Closed)
 
 
 class Source(Closed):
@@ -106,20 +110,28 @@ def load_items(folder: Path | None = None) -> list[Item]:
 
 def read_file(path: Path) -> list[Item]:
     """Return the items of one file, which must be of the kind and language that the file is named after."""
+    items = read_rows(path, Item)
+    # Kind and language stand in the file's name and in the item: a copied item keeps the wrong ones easily.
+    if stray := [item.id for item in items if f"{item.kind}.{item.language}" != path.stem]:
+        raise CorruptData(str(path), f"{stray[0]} is of another kind or language")
+    return items
+
+
+def read_rows(path: Path, kind: type[Row]) -> list[Row]:
+    """Return the rows of a YAML file; raise ``NotFound`` for a missing one, ``CorruptData`` for a broken one."""
     with name_missing_extra():
         import yaml
 
     if not path.is_file():
         raise NotFound("file", str(path))
+    # One may be anybody's, and nothing is decoded without a bound.
+    if path.stat().st_size > MAX_BYTES:
+        raise CorruptData(str(path), f"has more than {MAX_BYTES >> 20} MiB")
     try:
         rows: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        items = [Item.model_validate(row) for row in rows]
-    except (yaml.YAMLError, ValidationError, TypeError) as error:
+        return [kind.model_validate(row) for row in rows]
+    except (yaml.YAMLError, ValidationError, TypeError, ValueError) as error:
         raise CorruptData(str(path), str(error)) from error
-    # Kind and language stand in the file's name and in the item: a copied item keeps the wrong ones easily.
-    if stray := [item.id for item in items if f"{item.kind}.{item.language}" != path.stem]:
-        raise CorruptData(str(path), f"{stray[0]} is of another kind or language")
-    return items
 
 
 def choose_items(items: list[Item], wanted: list[str]) -> list[Item]:

@@ -12,17 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from fathom.core.errors import CorruptData, NotFound
-from fathom.core.extras import name_missing_extra
+from fathom.core.errors import CorruptData
 from fathom.domain.grading.text import tokens
-from fathom.operations.evaluation.items import Closed
+from fathom.operations.evaluation.items import Closed, read_rows
 from fathom.operations.shadow.gate import wilson
-
-MAX_BYTES = 16 << 20
 
 
 class Fact(Closed):
@@ -94,19 +90,8 @@ def load_facts(path: Path | None = None) -> list[Fact]:
 
     Raises ``NotFound`` for a missing file, ``CorruptData`` for a broken one or an id that stands twice.
     """
-    with name_missing_extra():
-        import yaml
-
     path = path or Path(str(resources.files("fathom.operations.evaluation") / "probe" / "knowledge.yaml"))
-    if not path.is_file():
-        raise NotFound("file", str(path))
-    if path.stat().st_size > MAX_BYTES:
-        raise CorruptData(str(path), f"has more than {MAX_BYTES >> 20} MiB")
-    try:
-        rows: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        facts = [Fact.model_validate(row) for row in rows]
-    except (yaml.YAMLError, ValidationError, TypeError, ValueError) as error:
-        raise CorruptData(str(path), str(error)) from error
+    facts = read_rows(path, Fact)
     ids = [fact.id for fact in facts]
     if twice := {ident for ident in ids if ids.count(ident) > 1}:
         raise CorruptData(str(path), f"id {min(twice)!r} stands twice")

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from fathom.operations.evaluation.scoring import Line, Score
-from fathom.operations.ranking.page import STYLE, render_table
+from fathom.operations.ranking.page import render_table, wrap_page
 
 # Pixels of the plot: a row, the names at its left, the scale from 0 to 100 %.
 ROW, NAMES, SCALE = 28, 120, 560
@@ -17,12 +17,6 @@ def render_scores(title: str, lines: Sequence[Line], scores: Sequence[Score]) ->
     parts = [f"<h1>{html.escape(title)}</h1>", draw_lines(lines), render_lines(lines)]
     parts += ["<h2>Items</h2>", draw_items(scores), *(render_item(score) for score in scores)]
     return wrap_page(title, "".join(parts))
-
-
-def wrap_page(title: str, body: str) -> str:
-    """Return a whole HTML document."""
-    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
 def draw_shares(label: str, rows: Sequence[tuple[str, float, float, float]]) -> str:

@@ -36,8 +36,13 @@ def render_page(
     parts += ["<h2>Matches</h2>", render_matches(matches[:MOST_MATCHES])]
     if len(matches) > MOST_MATCHES:
         parts.append(f"<p>{len(matches) - MOST_MATCHES:,} more are in the file of matches.</p>")
+    return wrap_page(title, "".join(parts))
+
+
+def wrap_page(title: str, body: str) -> str:
+    """Return a whole HTML document."""
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
 def draw_intervals(standings: Sequence[Standing]) -> str:
