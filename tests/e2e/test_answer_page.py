@@ -95,6 +95,29 @@ async def test_what_does_not_hold_is_underlined_and_says_why(browser: Browser) -
         assert "\ue000" not in await page.locator(".answer").inner_text()
 
 
+async def test_a_failed_figure_is_shown_though_its_code_comes_after_the_text_was_drawn(browser: Browser) -> None:
+    async with serve_script(make_script()) as house:
+        page = (await open_page(browser, house.url)).page
+        streams = 0
+
+        async def hold_back_the_end(route: Route) -> None:
+            nonlocal streams
+            streams += 1
+            if streams > 1:
+                await expect(page.locator(".answer [data-unknown='code_5']")).to_be_visible()
+                return await route.continue_()
+            # The scripted run has ended when its stream is read, and its last event names the code.
+            events = (await (await route.fetch()).text()).split("\r\n\r\n")
+            body = "".join(
+                f"{event}\r\n\r\n" for event in events if "event: run" in event and '"finished"' not in event
+            )
+            await route.fulfill(status=200, content_type="text/event-stream", body=body)
+
+        await page.route("**/events?*", hold_back_the_end)
+        await ask(page)
+        await expect(page.locator(".answer .broken-figure .chip")).to_contain_text("KeyError: 'Date'")
+
+
 async def test_marks_are_there_again_after_a_reload(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page = watched.page

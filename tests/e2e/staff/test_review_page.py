@@ -13,6 +13,7 @@ from fathom.services.gateway.users import make_key
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue, read_prompt
 from fathom.services.planner.prompts.listing import list_prompts
+from fathom.services.planner.prompts.selection import Prompts
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import EXAMPLES, serve_script
 from tests.e2e.script import Script
@@ -308,7 +309,7 @@ async def test_a_new_version_of_a_prompt_is_drafted_and_taken_as_a_file_that_the
 ) -> None:
     catalogue = load_catalogue()
     async with serve_script(Script(days=5)) as house:
-        house.planner.prompts = list(list_prompts(catalogue, Config()).prompts)
+        house.planner.prompts = list(list_prompts(Prompts.of(catalogue, Config())).prompts)
         watched = await open_page(browser, house.url)
         page = watched.page
         await open_part(page, house.url, "prompts")

@@ -12,6 +12,7 @@ from fathom.services.datafetch.catalog.frameworks import load_frameworks
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.listing import list_prompts
+from fathom.services.planner.prompts.selection import Prompts
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import EXAMPLES, serve_script
@@ -32,7 +33,7 @@ async def test_no_state_of_the_area_has_a_serious_finding(
 ) -> None:
     """The states of a reviewer's way; the narrow ones need no more room than there is."""
     async with serve_script(Script(days=5)) as house:
-        house.planner.prompts = list(list_prompts(load_catalogue(), Config()).prompts)
+        house.planner.prompts = list(list_prompts(Prompts.of(load_catalogue(), Config())).prompts)
         house.datafetch.library = load_frameworks(EXAMPLES)
         await add_items(house.url, compare("one", grade=2), rewrite("two"), doubt("three"), correct("four"))
         page = (await open_page(browser, house.url, width=width, locale=locale, theme=theme)).page

@@ -45,9 +45,16 @@ const AnswerBlock = memo(
 function known(run: Run, block: Block): string {
   const numbers = [...block.source.matchAll(/\[(\d{1,3})/g)].map((found) => run.material.has(Number(found[1])));
   const names = [...block.source.matchAll(/\{\{\w+:([^{}\n]+)\}\}/g)].map(
-    ([, name = ""]) => Boolean(run.sheet(name) ?? run.figure(name)),
+    ([, name = ""]) => Boolean(run.sheet(name) ?? run.figure(name) ?? failedCode(run, name)),
   );
   return [...numbers, ...names].join();
+}
+
+// The record of the code whose figure failed, for the name that stands in the figure's place.
+function failedCode(run: Run, name: string): CodeItem | undefined {
+  const number = /^code_(\d+)$/.exec(name)?.[1];
+  const record = number === undefined ? undefined : run.material.get(Number(number));
+  return record?.code ? (record as CodeItem) : undefined;
 }
 
 function Element({ node, run, onOpen }: AnswerProps & { node: Tree }): ReactNode {
@@ -83,9 +90,8 @@ function Doubt({ text, index, run }: { text: string | undefined; index: number; 
 
 function Referred({ reference, run, onOpen }: AnswerProps & { reference: Reference }) {
   const name = unmarked(reference.name);
-  const failed = reference.kind === "figure" ? /^code_(\d+)$/.exec(name) : null;
-  const record = failed ? run.material.get(Number(failed[1])) : undefined;
-  if (record?.code) return <BrokenFigure item={record as CodeItem} onCode={() => onOpen(record)} />;
+  const failed = reference.kind === "figure" ? failedCode(run, name) : undefined;
+  if (failed) return <BrokenFigure item={failed} onCode={() => onOpen(failed)} />;
   const sheet = reference.kind === "table" ? run.sheet(name) : undefined;
   if (sheet) return <LiveTable item={sheet} />;
   const found = reference.kind === "figure" ? run.figure(name) : null;
