@@ -23,6 +23,7 @@ from fathom.services.planner.questions.routing import (
     find_form,
     needs_evidence,
     route_question,
+    split_clauses,
 )
 from fathom.services.planner.reader import DatafetchReader
 from fathom.services.planner.workflow.rewriting import Rewriter
@@ -88,6 +89,8 @@ class Understanding:
 
     async def route(self, question: str) -> Route:
         """Return scene, mode and form of a whole question."""
+        # One request for the vectors of both, which then come from the cache: a run's first event waits for its route.
+        await self.vectors.encode(list(dict.fromkeys([question, *split_clauses(question)])))
         route = await route_question(question, self.classifier, self.ask_model)
         return replace(route, form=await self.find_form(question))
 

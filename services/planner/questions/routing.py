@@ -99,13 +99,20 @@ async def find_chart(question: str, classifier: Classifier) -> str:
     return verdict.label if verdict.is_sure and verdict.label != NO_CHART else ""
 
 
+def split_clauses(question: str) -> list[str]:
+    """Return the clauses of a question by which its form is found, at most ``MAX_CLAUSES``; the question if it is one.
+
+    A report is asked for in a few words, and what it is to say may take a paragraph.
+    """
+    clauses = [part for part in CLAUSES.split(question) if len(part) >= LEAST_CLAUSE][:MAX_CLAUSES]
+    return clauses or [question]
+
+
 async def find_form(question: str, classifier: Classifier) -> Form:
     """Return the form of the answer that a question asks for; a report only if a clause surely asks for one.
 
     ``classifier`` holds the head ``form``. Where it is unsure, the model decides by the usual prompt.
     """
-    # Clause by clause: a report is asked for in a few words, and what it is to say may take a paragraph.
-    clauses = [part for part in CLAUSES.split(question) if len(part) >= LEAST_CLAUSE][:MAX_CLAUSES]
-    verdicts = await classifier.classify(FORM, clauses or [question], LAYOUT)
+    verdicts = await classifier.classify(FORM, split_clauses(question), LAYOUT)
     asked = any(verdict.is_sure and verdict.label == REPORT for verdict in verdicts)
     return Form.REPORT if asked else Form.ANSWER
