@@ -14,11 +14,12 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
+from typing import Any
 
-PACKAGE = "tests.bench"
-Run = Callable[..., Awaitable[None]]
+PACKAGE = "tests.bench"  # type: ignore[name-defined]
+Run = Callable[..., Coroutine[Any, Any, None]]
 
 
 def find_modules() -> dict[str, list[str]]:

@@ -66,7 +66,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
                 policy=policy,
                 tenant=tenant,
                 credentials=Credentials(lambda _: given, 1e9),
-                **options,
+                **options,  # type: ignore[arg-type]
             )  # type: ignore[arg-type]
             stack.push_async_callback(clients.close)
             return clients

@@ -27,7 +27,7 @@ SAMPLES = {
 
 def sample(kind: type[Message], depth: int = 3) -> Message:
     """An instance with every scalar field set, and messages down to ``depth``."""
-    return fill(kind(), kind.DESCRIPTOR, depth)
+    return fill(kind(), kind.DESCRIPTOR, depth)  # type: ignore[arg-type]
 
 
 def fill(message: Any, descriptor: Descriptor, depth: int) -> Any:

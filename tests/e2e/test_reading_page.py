@@ -30,12 +30,12 @@ def read_slot(kind: str, text: str, value: str, state: str, detail: str = "") ->
     """Return a slot at its words in the question, in code points as the contract counts them."""
     start = ASKED.index(text)
     return pb.Slot(
-        kind=datafetch.MentionKind.Value(f"MENTION_KIND_{kind}"),
+        kind=datafetch.MentionKind.Value(f"MENTION_KIND_{kind}"),  # type: ignore[arg-type]
         text=text,
         value=value,
         start=start,
         end=start + len(text),
-        state=pb.SlotState.Value(f"SLOT_STATE_{state}"),
+        state=pb.SlotState.Value(f"SLOT_STATE_{state}"),  # type: ignore[arg-type]
         detail=detail,
     )
 
@@ -58,7 +58,7 @@ def make_script() -> Script:
 async def show(browser: Browser, script: Script, **options: str) -> AsyncIterator[tuple[Page, ReplayHouse]]:
     """Show the page with the run's answer; at the end nothing was asked for outside and nothing went wrong."""
     async with serve_script(script) as house:
-        watched: Watched = await open_page(browser, house.url, **options)
+        watched: Watched = await open_page(browser, house.url, **options)  # type: ignore[arg-type]
         await ask(watched.page, ASKED)
         await expect(watched.page.locator(".trace.over")).to_be_visible()
         yield watched.page, house
@@ -126,12 +126,12 @@ async def test_a_table_is_attached_named_and_sent_with_the_question(browser: Bro
         file = {"name": "prices.csv", "mimeType": "text/csv", "buffer": b"date,a\n2020-01-02,1\n"}
         async with page.expect_file_chooser() as chooser:
             await page.get_by_role("button", name="Attach files").press("Enter")
-        await (await chooser.value).set_files([file])  # type: ignore[list-item]
+        await (await chooser.value).set_files([file])  # type: ignore[arg-type, list-item]
         attached = page.get_by_role("list", name="Attached files")
         await expect(attached).to_contain_text("30 rows · 3 columns · rows not read: 1")
         await attached.get_by_role("button", name="Delete: prices.csv").press("Enter")
         await expect(attached).to_be_hidden()
-        await page.locator("#files").set_input_files([file])  # type: ignore[list-item]
+        await page.locator("#files").set_input_files([file])  # type: ignore[arg-type, list-item]
         await expect(attached).to_contain_text("prices.csv")
         await ask(page, ASKED)
         await expect(page.locator(".trace.over")).to_have_count(2)

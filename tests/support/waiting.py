@@ -6,18 +6,38 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
+@overload
 async def eventually(
-    condition: Callable[[], T | Awaitable[T]],
+    condition: Callable[[], Awaitable[T]],
+    *,
+    within_s: float = ...,
+    every_s: float = ...,
+    ignoring: tuple[type[Exception], ...] = ...,
+) -> T: ...
+
+
+@overload
+async def eventually(
+    condition: Callable[[], T],
+    *,
+    within_s: float = ...,
+    every_s: float = ...,
+    ignoring: tuple[type[Exception], ...] = ...,
+) -> T: ...
+
+
+async def eventually(
+    condition: Callable[[], Any],
     *,
     within_s: float = 30.0,
     every_s: float = 0.01,
     ignoring: tuple[type[Exception], ...] = (),
-) -> T:
+) -> Any:
     """Return the first true value of ``condition``, which may be async; ``ignoring`` errors count as not yet.
 
     Raises ``AssertionError`` with the last value or error when there was none in time. ``within_s`` protects the suite

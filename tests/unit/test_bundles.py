@@ -22,7 +22,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         seen.append(command)
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(bundles.subprocess, "run", run)
+    monkeypatch.setattr("fathom.services.bundles.subprocess.run", run)
     return seen
 
 

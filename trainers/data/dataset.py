@@ -27,7 +27,11 @@ class ChatTokenizer(Protocol):
     eos_token_id: int | None
     unk_token: Any
     chat_template: Any
-    backend_tokenizer: Any
+
+    @property
+    def backend_tokenizer(self) -> Any:
+        """Return the tokenizer of the library ``tokenizers``."""
+        ...
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
 

@@ -204,7 +204,9 @@ async def group() -> None:
             if entries:
                 await asyncio.gather(*(engine.ask(question, None) for question in questions for _ in range(GROUP)))
             else:
-                await asyncio.gather(*(engine._ask(question, None) for question in questions for _ in range(GROUP)))
+                await asyncio.gather(
+                    *(engine._ask(question, None, date(2022, 12, 31)) for question in questions for _ in range(GROUP))
+                )
         asked = sum(len(questions) for questions in tasks) * GROUP
         computed = engine.results.loads if entries else asked * 2
         title = "shared loads and memory" if entries else "each on its own"

@@ -121,7 +121,9 @@ def shared_by(node: ast.AST) -> Iterator[str]:
     names: dict[str, set[str]] = defaultdict(set)
     for inner in ast.walk(node):
         targets, value = assignment(inner)
-        for target in targets if value is not None else []:
+        if value is None:
+            continue
+        for target in targets:
             names[ast.unparse(target)] |= {key for part in ast.walk(value) for key in looked_up(part)}
     for inner in ast.walk(node):
         if isinstance(inner, ast.Await | ast.Return) and inner.value is not None:

@@ -135,7 +135,8 @@ def profile_step(root: Path, home: Path, *arguments: str) -> dict[str, int]:
     for loop in vars(ppo).values():
         if isinstance(loop, type) and loop.__module__ == ppo.__name__ and "run_step" in vars(loop):
             # The class is found by its method, since layouts name it differently.
-            setattr(loop, "run_step", profile.over(loop.run_step))  # noqa: B010 - mypy refuses a plain assignment
+            found: Any = loop
+            found.run_step = profile.over(found.run_step)
     threading.setprofile(profile)
     sys.setprofile(profile)
     with contextlib.redirect_stdout(sys.stderr):

@@ -60,8 +60,9 @@ def inner_functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Function):
             yield prefix + child.name, child
-        inner = isinstance(child, Function | ast.ClassDef)
-        yield from inner_functions(child, f"{prefix}{child.name}." if inner else prefix)
+        yield from inner_functions(
+            child, f"{prefix}{child.name}." if isinstance(child, Function | ast.ClassDef) else prefix
+        )
 
 
 def read_sources(root: Path, rooms: tuple[str, ...]) -> list[Source]:

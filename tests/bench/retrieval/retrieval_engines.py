@@ -52,7 +52,7 @@ async def measure(kind: str, size: int, url: str) -> Figures:
         recipe = Recipe.model_validate({"encoder": "made", "engine": kind})
         config = Config(
             corpus_dir=None, corpus_name="made", index_dir=Path(name) / "index", recipe=recipe, cache=0, refresh_s=0,
-            database_url=url, database_timeout_s=600,
+            database_url=url, database_timeout_s=600,  # type: ignore[arg-type]
         )  # fmt: skip
         engine = Engine(config, FolderStore(Path(name) / "store"))
         engine.encoders.add(Made(random / np.linalg.norm(random, axis=1, keepdims=True)))

@@ -148,7 +148,7 @@ class Rehearsal:
             await PARTS[part](self)
         for name, driver in self.drivers.items():
             await eventually(
-                lambda driver=driver, name=name: driver.status == 0 or len(driver.read_lines()) > before[name][0],
+                lambda driver=driver, name=name: driver.status == 0 or len(driver.read_lines()) > before[name][0],  # type: ignore[arg-type]
                 within_s=self.within_s, every_s=0.2,
             )  # fmt: skip
             lines, attempts, rebuilds = before[name]

@@ -167,13 +167,13 @@ class RayNodes:
             await start_node(self._head)
             # One after the other: beside each other their agents take more than the raylets wait for.
             for node in self.nodes:
-                await start_node(node)
+                await start_node(node)  # type: ignore[arg-type]
             yield self
         finally:
             for node in [*self.nodes, self._head]:
-                if node.process:
-                    end(node)
-                await node.stop()
+                if node.process:  # type: ignore[attr-defined]
+                    end(node)  # type: ignore[arg-type]
+                await node.stop()  # type: ignore[attr-defined]
             self._stack.close()
 
 

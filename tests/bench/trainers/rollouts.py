@@ -106,7 +106,7 @@ def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS, ahead
             oldest = max(oldest, int((publisher.version - data.array("version_min")).max()))
             anew += data.meta_info["metrics"]["rollout/begun_anew"]
             bridge.pass_time(learn_s)
-            source.publish(no_weights)
+            source.publish(no_weights)  # type: ignore[arg-type]
         seconds = bridge.now() - started
         source.close()
     return Measured(seconds / steps, oldest, anew / steps, waited / steps)

@@ -315,7 +315,7 @@ async def test_a_new_version_of_a_prompt_is_drafted_and_taken_as_a_file_that_the
         await open_part(page, house.url, "prompts")
         for line in ("research.en", "plan.zh"):
             await page.get_by_label("Stage").select_option(line)
-            newest = catalogue.find(*line.split("."))
+            newest = catalogue.find(*line.split("."))  # type: ignore[arg-type]
             await expect(page.locator("[data-prompt] pre")).to_have_text(newest.body)
             await page.get_by_role("button", name="Draft a new version").press("Enter")
             await expect(page.locator("#draft")).to_be_focused()

@@ -84,7 +84,7 @@ async def build(
     stack: AsyncExitStack, folder: Path | None, ack_wait_s: float, max_deliver: int, **settings: float
 ) -> Lab:
     """A lab on a server of its own with its data in ``folder``, or in memory."""
-    store, streams = SpoilableStore(), topology(ack_wait_s=ack_wait_s, max_deliver=max_deliver, **settings)
+    store, streams = SpoilableStore(), topology(ack_wait_s=ack_wait_s, max_deliver=max_deliver, **settings)  # type: ignore[arg-type]
     server = await stack.enter_async_context(NatsServer(folder)) if folder else None
 
     async def open_one() -> Bus:

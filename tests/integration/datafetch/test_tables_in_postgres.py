@@ -114,7 +114,7 @@ async def pair(tables_dir: Path, url: str, tmp_path_factory: pytest.TempPathFact
     files = Engine(Config(**settings))
     await files.start()
     house = {"databases": {"house": url}, "semantic": [SemanticFolder(folder=folder)]}
-    database = Engine(Config(**settings, **house))
+    database = Engine(Config(**settings, **house))  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "load", load_from_database)
         await database.start()
@@ -152,8 +152,8 @@ async def test_a_gold_question_has_the_same_rows(pair: Pair, question: Question)
     )
 
 
-PRICES = {"entities": ("AAPL", "MSFT"), "indicators": ("close_adj",)}
-YEARS = {"start": date(2015, 1, 1), "end": date(2020, 12, 31)}
+PRICES: dict[str, Any] = {"entities": ("AAPL", "MSFT"), "indicators": ("close_adj",)}
+YEARS: dict[str, Any] = {"start": date(2015, 1, 1), "end": date(2020, 12, 31)}
 TYPED = {
     "statistics": Query(**PRICES, **YEARS, statistics=tuple(s for s in Statistic if s != Statistic.COUNT)),
     "per month": Query(**PRICES, **YEARS, statistics=(Statistic.RETURN, Statistic.VOLATILITY), every=Frequency.MONTHLY),

@@ -287,7 +287,7 @@ async def test_a_server_gets_its_environment_and_headers(monkeypatch: pytest.Mon
     with reserved_port() as port:
         async with serving(Toy(), port) as url, mount_toy(url=url, http_headers={"x-toy-key": "${ACME_KEY}"}) as mounts:
             assert '[null, "s3cret"]' in (await call(mounts, "toy_secrets")).content
-    server = McpServer(name="toy", tools=TOOLS, url="http://x", http_headers={"x-toy-key": "${NOT_SET}"})
+    server = McpServer(name="toy", tools=TOOLS, url="http://x", http_headers={"x-toy-key": "${NOT_SET}"}, timeout_s=1)
     with pytest.raises(InvalidField, match=r"http_headers\.x-toy-key: the environment has no NOT_SET"):
         server.headers()
 

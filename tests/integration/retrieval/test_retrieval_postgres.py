@@ -63,7 +63,7 @@ class Stage:
         made = Recipe.model_validate({"encoder": "letters", "engine": engine, **recipe})
         config = Config(
             corpus_dir=None, corpus_name="main", index_dir=self._folder / str(self._started), recipe=made, cache=0,
-            database_url=url or self._url, refresh_s=0, database_timeout_s=60,
+            database_url=url or self._url, refresh_s=0, database_timeout_s=60,  # type: ignore[arg-type]
         )  # fmt: skip
         opened = Engine(config, self.store, list_parsers())
         opened.encoders.add(Letters())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -31,7 +32,7 @@ ABOUT_A_SESSION = [
     if "session_id" in method.request_type.DESCRIPTOR.fields_by_name
 ]
 # What the front checks before it asks whose session it is.
-VALID = {
+VALID: dict[str, dict[str, Any]] = {
     "PutFrame": {"name": "t", "arrow": to_arrow(pd.DataFrame({"x": [1]}))},
     "Execute": {"code": "1"},
     "PutFile": {"path": "a.txt"},

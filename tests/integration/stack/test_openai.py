@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -33,7 +34,7 @@ async def test_the_agent_answers_openais_client(stack: Stack) -> None:
         assert all(note.url_citation.url.startswith("http") for note in message.annotations)
         # The caller keeps the conversation: the server is sent all of it, and reads the follow-up by it.
         said = {"role": "assistant", "content": message.content}
-        follow_up = [asked, said, {"role": "user", "content": "And Microsoft?"}]
+        follow_up: list[Any] = [asked, said, {"role": "user", "content": "And Microsoft?"}]
         stream = await client.chat.completions.create(model="rules", messages=follow_up, stream=True)
         chunks = [chunk async for chunk in stream]
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
@@ -48,10 +49,10 @@ async def test_a_model_is_sampled_through_policy(stack: Stack) -> None:
     endpoints, _ = stack
     async with openai.AsyncOpenAI(base_url=f"{endpoints.gateway}/policy/v1", api_key="none", max_retries=0) as client:
         messages = [{"role": "user", "content": "hello"}]
-        found = await client.chat.completions.create(model="rules", messages=messages)
+        found = await client.chat.completions.create(model="rules", messages=messages)  # type: ignore[arg-type]
         assert found.choices[0].message.content or found.choices[0].message.tool_calls
         with pytest.raises(openai.NotFoundError) as unknown:
-            await client.chat.completions.create(model="no-such-model", messages=messages)
+            await client.chat.completions.create(model="no-such-model", messages=messages)  # type: ignore[arg-type]
         assert unknown.value.type == "not_found_error"
 
 

@@ -44,7 +44,7 @@ class Replicas:
     def __init__(self, names: str = "abc") -> None:
         self.now = 0.0
         self.fakes = {name: Fake(name) for name in names}
-        self.sticky = StickyTransport(list(self.fakes.items()), lambda: self.now)
+        self.sticky = StickyTransport(list(self.fakes.items()), lambda: self.now)  # type: ignore[arg-type]
 
     async def ask(self, request: pb.GenerateRequest) -> str:
         [answer] = [item async for item in self.sticky.stream(GENERATE, request, Call.new())]
@@ -161,7 +161,7 @@ class Sandboxes:
 
     def __init__(self, *pods: Pod) -> None:
         self.pods = {pod.name: pod for pod in pods or [Pod(name) for name in "abc"]}
-        self.client = StickyTransport(list(self.pods.items()))
+        self.client = StickyTransport(list(self.pods.items()))  # type: ignore[arg-type]
 
     async def create(self, request_id: str) -> str:
         request = sandbox.CreateSessionRequest(request_id=request_id)

@@ -93,7 +93,7 @@ async def test_a_call_of_one_response_makes_no_generator_and_no_task() -> None:
     before = sys.get_asyncgen_hooks()
 
     def note(generator: AsyncGenerator[object, None]) -> None:
-        made.append(generator.__qualname__)
+        made.append(generator.__qualname__)  # type: ignore[attr-defined]
         if before.firstiter is not None:
             before.firstiter(generator)
 

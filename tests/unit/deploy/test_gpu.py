@@ -62,7 +62,7 @@ def test_what_is_downloaded_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
     class Done:
         returncode = 0
 
-    monkeypatch.setattr(gpu.subprocess, "run", lambda command, check: asked.append(command) or Done())
+    monkeypatch.setattr("deploy.gpu.subprocess.run", lambda command, check: asked.append(command) or Done())  # type: ignore[func-returns-value]
     assert gpu.main(["wheels", "--python", "3.12"]) == gpu.OK
     (command,) = asked
     assert command[command.index("--python-version") + 1] == "3.12"
@@ -78,7 +78,7 @@ def test_carried_wheels_are_unpacked_into_a_folder_of_their_own(
     monkeypatch.setattr(gpu, "WHEELS", tmp_path)
     monkeypatch.setattr(gpu, "PACKAGES", {"carried_wheel": "carried-wheel"})
     # The Python of a machine may come without pip, as that of a virtual environment by uv does.
-    monkeypatch.setattr(gpu.subprocess, "run", lambda *_, **__: pytest.fail("nothing is started"))
+    monkeypatch.setattr("deploy.gpu.subprocess.run", lambda *_, **__: pytest.fail("nothing is started"))
     place = gpu.unpack()
     assert (place / "carried_wheel.py").exists()
     assert not (place / "unwanted.py").exists()

@@ -313,12 +313,12 @@ def test_a_package_without_a_wheel_for_arm64_is_named(monkeypatch: pytest.Monkey
         return subprocess.CompletedProcess(command, int("faiss-gpu" in input), "", said if "faiss-gpu" in input else "")
 
     monkeypatch.setattr(arm64, "read_pip_settings", lambda *_: {})
-    monkeypatch.setattr(arm64.subprocess, "run", answer)
+    monkeypatch.setattr("deploy.arm64.subprocess.run", answer)
     assert arm64.find_lacking({"torch": "torch==2.13.0", "faiss-gpu": "faiss-gpu==1.15.1"}) == ["faiss-gpu==1.15.1"]
     assert asked[-1] == "torch==2.13.0"
     assert arm64.read_versions("torch-cpu")["torch"] == "torch==2.13.0", "the index has no +cpu for arm64"
     failed = subprocess.CompletedProcess([], 2, "", "error: cannot reach the index")
-    monkeypatch.setattr(arm64.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr("deploy.arm64.subprocess.run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="cannot reach the index"):
         arm64.find_lacking({"torch": "torch==2.13.0"})
     assert arm64.main(["fathom"]) == 1

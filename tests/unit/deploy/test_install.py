@@ -169,7 +169,7 @@ def test_pip_s_settings_hold_for_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(list(command), 0, listed, "")
 
-    monkeypatch.setattr(install.subprocess, "run", run)
+    monkeypatch.setattr("deploy.install.subprocess.run", run)
     assert install.read_pip_settings(Path("python"), {"UV_INDEX": "of the user"}) == {
         "UV_DEFAULT_INDEX": "https://mirror.example/simple",
         "UV_FIND_LINKS": "/wheels",

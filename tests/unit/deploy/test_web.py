@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy import web
+from deploy.install import SetupError
 from fathom.services.gateway.page import find_page
 
 # Stands for Node: says its version, and builds a page when it is asked to run Vite.
@@ -91,9 +92,9 @@ def test_a_failed_build_leaves_the_old_page_and_is_tried_again(shop: Shop, monke
     web.build_page()
     shop.change("second")
     with monkeypatch.context() as patch:
-        patch.setattr(web, "explain_failure", lambda *_: web.SetupError("broken", "mend it"))
+        patch.setattr(web, "explain_failure", lambda *_: SetupError("broken", "mend it"))
         (shop.sources / "src").rename(shop.sources / "away")
-        with pytest.raises(web.SetupError, match="broken"):
+        with pytest.raises(SetupError, match="broken"):
             web.build_page()
     assert (shop.built / "index.html").read_text() == "first"
     (shop.sources / "away").rename(shop.sources / "src")

@@ -74,7 +74,7 @@ async def send(client: httpx.AsyncClient, case: Case) -> Response:
     wanted = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
     body = wanted.body.encode() if isinstance(wanted.body, str) else wanted.body
     headers = [(name, value.encode() if isinstance(value, str) else value) for name, value in wanted.headers.items()]
-    request = client.build_request(wanted.method or "GET", wanted.url or "", headers=headers, content=body)
+    request = client.build_request(wanted.method or "GET", wanted.url or "", headers=headers, content=body)  # type: ignore[arg-type]
     return Response.from_httpx(await client.send(request), verify=True)
 
 
@@ -91,7 +91,7 @@ KINDS = [(label, GenerationMode.POSITIVE) for label in OPERATIONS] + [
 @pytest.fixture(autouse=True)
 def draw_from_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the requests the same whatever other tests have imported: Hypothesis draws constants of loaded modules."""
-    monkeypatch.setattr(providers, "_get_local_constants", providers.Constants)
+    monkeypatch.setattr(providers, "_get_local_constants", providers.Constants)  # type: ignore[attr-defined]
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
 
 

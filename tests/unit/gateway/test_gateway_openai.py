@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import openai
@@ -21,7 +22,7 @@ from tests.e2e.script import SHEET_ID, Script
 from tests.support.waiting import eventually
 from tests.unit.gateway.conftest import Door
 
-ASKED = [{"role": "user", "content": "Compare AAA and BBB"}]
+ASKED: Any = [{"role": "user", "content": "Compare AAA and BBB"}]
 
 
 def client_of(house: ReplayHouse, path: str = "/v1", key: str = "none") -> openai.AsyncOpenAI:
@@ -217,16 +218,20 @@ async def parrot(door: Door, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[t
 
 async def test_a_model_is_sampled_without_the_agent(parrot: tuple[openai.AsyncOpenAI, Parrot]) -> None:
     client, model = parrot
-    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+    messages: Any = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
     found = await client.chat.completions.create(
-        model="rules", messages=messages, stop=["x"], seed=7, extra_body={"return_token_ids": True, "top_k": 5}
+        model="rules",
+        messages=messages,
+        stop=["x"],
+        seed=7,
+        extra_body={"return_token_ids": True, "top_k": 5},  # type: ignore[arg-type]
     )
     assert (found.choices[0].message.content, found.choices[0].finish_reason) == ("hello", "stop")
     assert found.choices[0].model_extra == {"token_ids": [3, 4, 5]}
     assert found.model_extra["prompt_token_ids"] == [1, 2]
     [asked] = model.asked
     assert (list(asked.sampling.stop), asked.sampling.seed, asked.sampling.top_k) == (["x"], 7, 5)
-    chunks = [c async for c in await client.chat.completions.create(model="rules", messages=messages, stream=True)]
+    chunks = [c async for c in await client.chat.completions.create(model="rules", messages=messages, stream=True)]  # type: ignore[arg-type]
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "hello"
 
 
@@ -234,15 +239,15 @@ async def test_a_model_calls_the_callers_tools(parrot: tuple[openai.AsyncOpenAI,
     client, model = parrot
     tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
     messages: list = [{"role": "user", "content": "1 + 1"}]
-    found = await client.chat.completions.create(model="rules", messages=messages, tools=tools)
+    found = await client.chat.completions.create(model="rules", messages=messages, tools=tools)  # type: ignore[arg-type]
     [call] = found.choices[0].message.tool_calls or ()
     assert (call.function.name, json.loads(call.function.arguments)) == ("add", {"x": 1})
     assert found.choices[0].finish_reason == "tool_calls"
     messages += [found.choices[0].message.to_dict(), {"role": "tool", "tool_call_id": call.id, "content": "2"}]
-    await client.chat.completions.create(model="rules", messages=messages, tools=tools)
+    await client.chat.completions.create(model="rules", messages=messages, tools=tools)  # type: ignore[arg-type]
     sent = model.asked[-1].messages
     assert (sent[1].tool_calls[0].id, sent[2].tool_call_id) == ("call_1", "call_1")
-    stream = await client.chat.completions.create(model="rules", messages=messages, tools=tools, stream=True)
+    stream = await client.chat.completions.create(model="rules", messages=messages, tools=tools, stream=True)  # type: ignore[arg-type]
     chunks = [chunk async for chunk in stream]
     assert all(not chunk.choices[0].delta.content for chunk in chunks), "the text of a call is not an answer"
     assert chunks[-1].choices[0].delta.tool_calls[0].function.name == "add"

@@ -220,5 +220,5 @@ def test_a_provider_needs_all_its_settings() -> None:
 async def test_an_open_gateway_beyond_loopback_does_not_start(open_with: Opened) -> None:
     async with open_with() as (_, house):
         with pytest.raises(ConfigError, match="FATHOM_GATEWAY_API_KEYS_FILE"):
-            async with hosting_http(house.service, None, Runtime(host="0.0.0.0")):
+            async with hosting_http(house.service, None, Runtime(host="0.0.0.0")):  # type: ignore[arg-type]
                 pass

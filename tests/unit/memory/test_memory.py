@@ -163,11 +163,11 @@ async def test_conversations_are_listed_renamed_pinned_deleted(engine: Engine) -
 
 async def test_deletion_takes_the_judgements_along(engine: Engine) -> None:
     await engine.append("r1", "c1", turn(1))
-    await engine.record_feedback("f1", Judgement("run_1", True, ["good"], ""))
+    await engine.record_feedback("f1", Judgement("run_1", True, ("good",), ""))
     with pytest.raises(errors.Conflict):
-        await engine.record_feedback("f1", Judgement("run_1", False, ["good"], ""))
+        await engine.record_feedback("f1", Judgement("run_1", False, ("good",), ""))
     await engine.delete("c1")
-    await engine.record_feedback("f1", Judgement("run_1", False, [], "the first one is gone, so this is no conflict"))
+    await engine.record_feedback("f1", Judgement("run_1", False, (), "the first one is gone, so this is no conflict"))
 
 
 async def test_a_judgement_is_kept_once(engine: Engine) -> None:
@@ -221,10 +221,10 @@ A_TURN = turn(1)
         (lambda e: e.update("c", "x\0", None), "title"),
         (lambda e: e.update("c", "x", None, -1), "version"),
         (lambda e: e.append("r", "c", replace(A_TURN, answer="x\0")), "turn.answer"),
-        (lambda e: e.record_feedback("f", Judgement("../x", True, [], "")), "run_id"),
-        (lambda e: e.record_feedback("f", Judgement("run", True, [""], "")), "tags"),
-        (lambda e: e.record_feedback("f", Judgement("run", True, ["x"] * 33, "")), "tags"),
-        (lambda e: e.record_feedback("f", Judgement("run", True, [], "x" * 10_001)), "comment"),
+        (lambda e: e.record_feedback("f", Judgement("../x", True, (), "")), "run_id"),
+        (lambda e: e.record_feedback("f", Judgement("run", True, ("",), "")), "tags"),
+        (lambda e: e.record_feedback("f", Judgement("run", True, ("x",) * 33, "")), "tags"),
+        (lambda e: e.record_feedback("f", Judgement("run", True, (), "x" * 10_001)), "comment"),
     ],
 )
 async def test_bad_input_is_named(engine: Engine, act: Callable[[Engine], Awaitable[Any]], field: str) -> None:

@@ -32,7 +32,8 @@ async def servicer(tmp_path: Path) -> AsyncIterator[MemoryServicer]:
 
 def append(number: int, **fields: Any) -> pb.AppendTurnRequest:
     turn = pb.Turn(question=f"q{number}", answer=f"It rose {number}.5%.", run_id=f"run_{number}", number=99)
-    return pb.AppendTurnRequest(**({"request_id": f"r{number}", "conversation_id": "c", "turn": turn} | fields))
+    usual: dict[str, Any] = {"request_id": f"r{number}", "conversation_id": "c", "turn": turn}
+    return pb.AppendTurnRequest(**(usual | fields))
 
 
 async def test_turns_go_in_and_come_out(servicer: MemoryServicer) -> None:

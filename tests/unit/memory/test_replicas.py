@@ -81,7 +81,7 @@ async def test_a_database_that_is_away_is_unavailable_and_comes_back(two: tuple[
         finally:
             server.execute(f'alter database "{name}" allow_connections true')
         assert await anext(states) is True
-        await states.aclose()
+        await states.aclose()  # type: ignore[attr-defined]
     assert (await engine.append("r2", "c", TURN)).number == 2
 
 

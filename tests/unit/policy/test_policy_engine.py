@@ -278,7 +278,7 @@ def engine_opening(
 
     monkeypatch.setattr(engine_module, "open_backend", opening)
     models = {"rules": RulesModel(), "big": TransformersModel(threads=1, load="request")}
-    return Engine(Config(models=models, cache_dir=tmp_path), open_store("memory://"), structlog.get_logger()), opened
+    return Engine(Config(models=models, cache_dir=tmp_path), open_store("memory://"), structlog.get_logger()), opened  # type: ignore[arg-type]
 
 
 async def wait_for_load(made: Engine) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel  # type: ignore[attr-defined]
 
 from fathom.domain.encoders.base import scale_to_unit
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm, apply_gelu
@@ -63,4 +63,4 @@ def test_gelu_is_the_exact_one() -> None:
 
 def test_vectors_get_length_one_and_a_vector_of_zeros_stays_one() -> None:
     found = scale_to_unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
-    np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], atol=1e-7)
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], atol=1e-7)  # type: ignore[arg-type]

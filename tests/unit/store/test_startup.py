@@ -33,7 +33,7 @@ class Log:
 async def test_each_time_that_the_store_is_away_is_logged_until_it_answers():
     log = Log()
     away = DependencyFailed("object store", "cannot be reached (MaxRetryError)")
-    await wait_for_store(Store(*[away] * 40), log, AT_ONCE)
+    await wait_for_store(Store(*[away] * 40), log, AT_ONCE)  # type: ignore[arg-type]
     assert len(log.lines) == 40
     assert log.lines[0] == ("waiting for the object store", {"error": away.message})
 
@@ -41,4 +41,4 @@ async def test_each_time_that_the_store_is_away_is_logged_until_it_answers():
 async def test_a_refusal_is_not_waited_for():
     refused = ConfigError("store_url: access to bucket 'fathom' is denied", metadata={"field": "store_url"})
     with pytest.raises(ConfigError, match="denied"):
-        await wait_for_store(Store(refused), Log(), AT_ONCE)
+        await wait_for_store(Store(refused), Log(), AT_ONCE)  # type: ignore[arg-type]

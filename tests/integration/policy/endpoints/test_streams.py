@@ -80,13 +80,13 @@ async def test_a_model_that_begins_within_its_thought_is_known_after_one_reply()
 async def test_protocol_tags_stay_in_the_text() -> None:
     async with model("bare", Reply(text="<think>a</think><search>q</search>, more")) as far:
         asked = {"tool_format": ToolFormat.TAGS, "sampling": Sampling(stop=("</search>",))}
-        answered = await far.ask(**asked)
+        answered = await far.ask(**asked)  # type: ignore[arg-type]
     assert answered.completion.text == "<think>a</think><search>q</search>" == "".join(answered.texts)
 
 
 @pytest.mark.parametrize("fault", ["break_after", "end_after"])
 async def test_a_reply_that_breaks_off_is_asked_for_again_and_goes_on_where_it_was(fault: str) -> None:
-    async with model("bare", Reply(text=LONG.text, **{fault: 3}), LONG) as far:
+    async with model("bare", Reply(text=LONG.text, **{fault: 3}), LONG) as far:  # type: ignore[arg-type]
         answered = await far.ask()
     assert answered.completion.text == LONG.text == "".join(answered.texts)
     assert len(far.far.requests) == 2

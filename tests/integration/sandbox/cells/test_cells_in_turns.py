@@ -72,8 +72,8 @@ async def test_cells_that_are_paused_in_turns_end_as_others_do(engine: Engine, s
     tasks = [await begin_cell(session, code) for session, code in zip(sessions, (UNTIL_FILE, WITH_CHILD), strict=True)]
     async with short_cells(engine):
         for session in (*sessions, *sessions):
-            await eventually(lambda session=session: is_paused(session))  # type: ignore[misc]
-            await eventually(lambda session=session: not is_paused(session))  # type: ignore[misc]
+            await eventually(lambda session=session: is_paused(session))  # type: ignore[arg-type, misc]
+            await eventually(lambda session=session: not is_paused(session))  # type: ignore[arg-type, misc]
         for session in sessions:
             await engine.put_file(session.id, "enough", b"")
         for _, outcome in await asyncio.gather(*tasks):

@@ -78,7 +78,7 @@ class Sampler:
         prompt = self._tokenizer.decode(prompt_ids)
         if script < 0:
             script = next(number for number in self.prompts if f"question {number}?" in prompt)
-        self.prompts[script].append(prompt)
+        self.prompts[script].append(prompt)  # type: ignore[arg-type]
         self._places[request_id] = script, said + 1
         await self._together.wait()
         if said in self._before:

@@ -112,7 +112,7 @@ def holding_the_child(model: ScriptedModel) -> Iterator[asyncio.Event]:
     closing: Line = ("finish", {"answer": "I found nothing, since `delegate` gave no answer [1]."})
     scripts = {HEAD: [("delegate", {"question": PART}), closing, closing, closing], PART: [wait]}
     # The parent's key comes first: its conversation has the child's question, too.
-    with model.telling(scripts, pause_s=0.001):
+    with model.telling(scripts, pause_s=0.001):  # type: ignore[arg-type]
         try:
             yield is_waiting
         finally:

@@ -78,5 +78,5 @@ async def test_a_training_without_a_stack_has_one_of_its_own(
         await clients.close()
         async with open_stack(home, console) as joined:
             assert joined.services == endpoints.services, "a second training joins it"
-    assert console.file.getvalue().count("no stack is up: starting one for this training") == 1
+    assert console.file.getvalue().count("no stack is up: starting one for this training") == 1  # type: ignore[attr-defined]
     assert not (home / "endpoints.json").exists(), "it ends with the training"

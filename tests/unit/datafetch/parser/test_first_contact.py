@@ -46,7 +46,7 @@ def judge(result: Result, expect: dict[str, Any]) -> str:
         given = [sheet.rows for sheet in result.sheets]
         return "" if given == [expect["rows"]] else f"{given} rows"
     value = expect.get("value", expect.get("either"))
-    return "" if any(math.isclose(value, one, rel_tol=1e-6) for one in numbers(result)) else f"{numbers(result)[:4]}"
+    return "" if any(math.isclose(value, one, rel_tol=1e-6) for one in numbers(result)) else f"{numbers(result)[:4]}"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[item["id"] for item in QUESTIONS])

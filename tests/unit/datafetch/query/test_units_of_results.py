@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ async def test_growth_is_in_the_unit_that_its_column_says(engine: Engine, unit: 
         ({"currency": "EUR"}, "typed.currency: the yoy change of consumer price index is a rate, not an amount"),
     ],
 )
-async def test_growth_in_a_unit_that_no_rate_has_is_refused(engine: Engine, wrong: dict[str, str], said: str) -> None:
+async def test_growth_in_a_unit_that_no_rate_has_is_refused(engine: Engine, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidField, match=said):
         await engine.run_with_defaults(Query(indicators=("cpiaucsl",), transform=Transform.YOY, **wrong), None)
 

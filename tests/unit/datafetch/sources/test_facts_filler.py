@@ -15,7 +15,7 @@ from fathom.services.datafetch.sources import ConnectorsConfig, connect
 from fathom.services.datafetch.sources.gap_filler import GapFiller
 from tests.servers import Servers
 
-YEAR = {"start": date(2018, 1, 1), "end": date(2018, 12, 31)}
+YEAR: dict[str, Any] = {"start": date(2018, 1, 1), "end": date(2018, 12, 31)}
 
 
 def fact(value: float, filed: str, form: str = "10-K") -> dict[str, Any]:

@@ -128,7 +128,7 @@ def test_a_header_of_merged_cells_gives_both_levels() -> None:
         [None, "Units", "Revenue", "Units", "Revenue"],
         ["North", 1, 2.5, 3, 4.5],
     ]
-    found = read_upload(write_book(rows, ["A1:A2", "B1:C1", "D1:E1"]), "t.xlsx")
+    found = read_upload(write_book(rows, ["A1:A2", "B1:C1", "D1:E1"]), "t.xlsx")  # type: ignore[arg-type]
     assert found.table.to_pydict() == {
         "Region": ["North"], "2024 Units": [1], "2024 Revenue": [2.5], "2025 Units": [3], "2025 Revenue": [4.5],
     }  # fmt: skip
@@ -150,7 +150,7 @@ def test_a_formula_without_a_stored_value_is_reported_by_cell() -> None:
 
 def test_a_column_says_in_which_cells_of_the_file_it_stands() -> None:
     rows = [["Sales"], [], ["Date", "Units"], [date(2025, 1, 31), 5], [date(2025, 2, 28), 7]]
-    sheet, _ = import_table(write_book(rows), XLSX, "sales.xlsx")
+    sheet, _ = import_table(write_book(rows), XLSX, "sales.xlsx")  # type: ignore[arg-type]
     assert sheet.columns[1].source == "sales.xlsx B4:B5"
     sheet, _ = import_table(b"a;b\n1;2\n", "text/csv", "t.csv")
     assert [column.source for column in sheet.columns] == ["t.csv A2:A2", "t.csv B2:B2"]

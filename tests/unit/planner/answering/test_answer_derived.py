@@ -43,7 +43,7 @@ def verifier() -> Verifier:
     return Verifier(
         "What happened?",
         [
-            make_sheet(1, "Gold, Silver: close 收盘价", metals, names),
+            make_sheet(1, "Gold, Silver: close 收盘价", metals, names),  # type: ignore[arg-type]
             make_sheet(2, "United States: unemployment rate 失业率", rate, {"US": ("United States",)}),
         ],
     )

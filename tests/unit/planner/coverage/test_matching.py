@@ -22,7 +22,7 @@ FILLED, OPEN, UNSURE = SlotState.FILLED, SlotState.OPEN, SlotState.UNSURE
 
 def table(first: date, last: date, step: int = 1, entity: str = "AAPL", number: int = 1) -> Facts:
     days = frozenset(first + timedelta(days=step * at) for at in range((last - first).days // step + 1))
-    own = measure_step(days)
+    own = measure_step(days)  # type: ignore[arg-type]
     return Facts(
         number, MaterialKind.SHEET, frozenset([entity]), frozenset(["close_adj"]), first, max(days), days, own,
         find_frequencies(own), labels=(f"{entity}.close_adj",), units=frozenset(["USD"]), rows=len(days),

@@ -249,7 +249,7 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
 
 @pytest.mark.parametrize(("settings", "wanted"), [({}, 3), ({"documents": 1}, 1)])
 def test_search_r1_asks_for_as_many_documents_as_it_is_told(settings: dict[str, int], wanted: int) -> None:
-    protocol = SearchR1("Answer.", **settings).with_texts(TagTexts("Be brief."))
+    protocol = SearchR1("Answer.", **settings).with_texts(TagTexts("Be brief."))  # type: ignore[arg-type]
     said = Completion((), (), (), "<search> Paris </search>", (), FinishReason.STOP, 0, 0, Usage(), True, "m")
     (call,) = protocol.decide(said, corrected=False, last=False).calls
     assert json.loads(call.arguments_json)["top_k"] == wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ class Datafetch:
     ],
 )
 async def test_route_and_form_ask_the_encoder_once(question: str, texts: list[str]) -> None:
-    heads, unused = load_heads(), Any
+    heads, unused = load_heads(), cast(Any, None)
     datafetch = Datafetch(heads.encoder)
     clients: Clients = type("Fake", (), {"datafetch": datafetch})()
     vectors = DatafetchVectors(clients, 5.0, lambda error: None)

@@ -60,7 +60,7 @@ async def test_a_view_has_ids_a_measure_and_the_rounding_of_its_words(monkeypatc
     (view,) = await type_views(monkeypatch, "Apple returned 82.31% in 2020.", write_view())
     assert view == View(
         "AAPL", "total return/reading", "2020-01-01", "2020-12-31", 82.31, "%", "Apple returned 82.31% in 2020.",
-        "2022-12-30", tolerance=pytest.approx(0.005),
+        "2022-12-30", tolerance=pytest.approx(0.005),  # type: ignore[arg-type]
     )  # fmt: skip
 
 

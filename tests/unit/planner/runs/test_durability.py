@@ -65,7 +65,7 @@ async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
     life = Life(writes)
     mortal = replace(
         house.worker(),
-        record=RunRepository(MortalStore(house.store, life)),
+        record=RunRepository(MortalStore(house.store, life)),  # type: ignore[arg-type]
         bus=MortalBus(house.bus, life),  # type: ignore[arg-type]
     )
     working = asyncio.create_task(mortal.work(Lane.INTERACTIVE, 0))

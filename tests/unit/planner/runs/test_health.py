@@ -46,7 +46,7 @@ async def test_it_follows_the_reach_of_bus_and_store_and_ends_with_a_queue() -> 
 
 async def test_nothing_runs_on_when_it_is_no_longer_asked() -> None:
     reach, consumer = Reach(), asyncio.create_task(consume())
-    asked = asyncio.create_task(anext(make_servicer(reach, consumer).changes()))
+    asked = asyncio.create_task(anext(make_servicer(reach, consumer).changes()))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)

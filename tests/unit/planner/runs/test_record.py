@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
@@ -128,7 +129,7 @@ async def test_an_entry_follows_its_run_through_end_and_resumption() -> None:
         ended = await eventually(find_end)
     assert (ended.run_id, ended.leg, ended.stop_reason) == ("run_1", 1, trajectory.STOP_REASON_FINISHED)
     # Of both legs, as its record has it.
-    kept = (await house.runs.get("run_1", 1)).trajectory.usage
+    kept = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory.usage
     assert ended.usage.completion_tokens == kept.completion_tokens > spent.usage.completion_tokens > 0
     assert (ended.usage.prompt_tokens, ended.usage.cost) == (kept.prompt_tokens, kept.cost)
     assert "budget is spent" in spent.error

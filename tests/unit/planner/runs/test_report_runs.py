@@ -24,7 +24,7 @@ async def play(house: House, question: str, **fields: object) -> tuple[pb.RunSta
         return house.stage(task, steps, cut_short)
 
     worker = house.worker(lambda: Engine(lambda protocol: house.policy, stage))
-    await house.ask(question=question, **fields)
+    await house.ask(question=question, **fields)  # type: ignore[arg-type]
     async with house.working(worker):
         events = await house.events()
     assert (await house.runs.replay("run_1")).same

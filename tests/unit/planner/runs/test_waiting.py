@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -152,7 +153,7 @@ async def test_a_resumption_that_is_refused_can_be_asked_for_again(monkeypatch: 
         full.setattr(house.bus, "publish", refuse)
         with pytest.raises(Overloaded):
             await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
-    assert not (await house.runs.get("run_1", 1)).running
+    assert not (await house.runs.get("run_1", LANE_INTERACTIVE)).running
     house.release.set()
     await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
     async with house.working():
@@ -347,7 +348,7 @@ async def test_a_run_that_was_given_up_gets_its_end() -> None:
     await eventually(lambda: is_ended(house))
     ending.cancel()
     await asyncio.gather(ending, return_exceptions=True)
-    assert not (await house.runs.get("run_1", 1)).running
+    assert not (await house.runs.get("run_1", LANE_INTERACTIVE)).running
 
 
 async def is_ended(house: House) -> bool:

@@ -54,7 +54,7 @@ async def test_no_key_reaches_the_reader(status: int, monkeypatch: pytest.Monkey
 
 async def test_a_model_that_thinks_by_itself_is_not_offered_think() -> None:
     profile = {"model_profiles": {"far": {"is_thinking": True}}}
-    played = await play("deepseek", [Reply(calls=(look("a note"),)), finish("So [1].")], **profile)
+    played = await play("deepseek", [Reply(calls=(look("a note"),)), finish("So [1].")], **profile)  # type: ignore[arg-type]
     assert [played.list_tools(0), played.list_tools(1)] == [["finish", "look"]] * 2
 
 

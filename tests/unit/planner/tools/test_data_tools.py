@@ -72,7 +72,7 @@ class Bench:
             Sql(clients, self.session, 1.0),
             DataCatalogue(clients, None, 1.0, self.session),
         ]
-        self.registry = Registry(tools)
+        self.registry = Registry(tools)  # type: ignore[arg-type]
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:
         return await self.registry.call("id", ToolCall("c", name, json.dumps({"intent": "look", **arguments})))

@@ -55,7 +55,7 @@ class Services:
 
     async def put_frame(self, request: Any, timeout_s: float) -> None: ...
 
-    async def execute(self, request: sandbox.ExecuteRequest, timeout_s: float) -> Any:
+    async def execute(self, request: sandbox.ExecuteRequest, timeout_s: float) -> Any:  # type: ignore[name-defined]
         for data in self.displays:
             yield sandbox.ExecuteResponse(display=sandbox.Display(media_type=TABLE, data=data))
         outcome = sandbox.Outcome(status=cast(Any, self.status), result="text of the frame")

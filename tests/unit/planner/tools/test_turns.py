@@ -112,7 +112,7 @@ async def test_what_was_said_is_quoted_and_is_no_material() -> None:
     ],
 )
 async def test_a_table_comes_back_by_name_and_by_description(query: str, turn: str, expected: list[str]) -> None:
-    result, head, session = await call("reuse", query=query, **({"turn": turn} if turn else {}))
+    result, head, session = await call("reuse", query=query, **({"turn": turn} if turn else {}))  # type: ignore[arg-type]
     assert [item.kind for item in result.material] == [MaterialKind.SHEET] * len(expected)
     assert [item.item.id for item in result.material] == expected
     assert [shown["variable"] for shown in head["sheets"]] == ["sheet_1"]

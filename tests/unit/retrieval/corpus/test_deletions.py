@@ -129,7 +129,7 @@ async def test_an_own_document_is_deleted_at_once_and_by_its_owner(engine: Engin
         ({"corpus": "docs_1", "source": "memo.tx"}, errors.NotFound),
     ):
         with pytest.raises(error):
-            await servicer.DeleteDocument(pb.DeleteDocumentRequest(**fields), CALL)
+            await servicer.DeleteDocument(pb.DeleteDocumentRequest(**fields), CALL)  # type: ignore[arg-type]
     request = pb.DeleteDocumentRequest(corpus="docs_1", source="memo.txt")
     assert (await servicer.DeleteDocument(request, CALL)).snapshot
     assert await find(engine, corpus="docs_1") == []

@@ -158,7 +158,7 @@ async def test_an_import_killed_at_every_stage_leaves_the_old_or_the_new_content
     stages, name = 0, "docs_1"
     while True:
         store = DyingStore()
-        before = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"a{stages}", refresh_s=0), store, list_parsers())
+        before = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"a{stages}", refresh_s=0), store, list_parsers())  # type: ignore[arg-type]
         await before.start()
         await before.import_document(name, old, 60)
         store.left = stages
@@ -169,7 +169,7 @@ async def test_an_import_killed_at_every_stage_leaves_the_old_or_the_new_content
             is_whole = False
         store.left = 10**9
         # Another process, with nothing on its disk.
-        after = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"b{stages}", refresh_s=0), store, list_parsers())
+        after = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"b{stages}", refresh_s=0), store, list_parsers())  # type: ignore[arg-type]
         await after.start()
         (found,) = await find(after, "target percent", corpus=name)
         assert ("3.75" in found.text) is is_whole

@@ -46,7 +46,7 @@ async def add(decoder: Decoder, intake: IngestBuffer, data: bytes, media_type: s
 async def test_a_file_over_the_childs_limits_is_an_issue_and_the_next_one_is_read(
     decoder: Decoder, intake: IngestBuffer
 ) -> None:
-    await add(decoder, intake, b"%PDF-1.7", "application/pdf", "bomb.pdf", decode_for_ever)
+    await add(decoder, intake, b"%PDF-1.7", "application/pdf", "bomb.pdf", decode_for_ever)  # type: ignore[arg-type]
     assert (intake.added, intake.rejected) == (0, 1)
     said = "bomb.pdf cannot be decoded within 201,326,592 bytes of memory or 3 s of processor time"
     assert [(issue.source, issue.message) for issue in intake.issues] == [("bomb.pdf", said)]

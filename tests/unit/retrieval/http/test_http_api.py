@@ -33,7 +33,7 @@ async def connect(engine: Engine) -> AsyncIterator[Connect]:
     opened: list[httpx.AsyncClient] = []
 
     def client(scorer: Lengths | None = None, tokens: Tokens | None = None, **settings: Any) -> httpx.AsyncClient:
-        app = HttpApi(Config(**settings), engine, scorer=scorer, tokens=tokens).make_app()
+        app = HttpApi(Config(**settings), engine, scorer=scorer, tokens=tokens).make_app()  # type: ignore[arg-type]
         opened.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost"))
         return opened[-1]
 

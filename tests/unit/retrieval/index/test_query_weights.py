@@ -55,7 +55,7 @@ def test_vectors_that_tell_little_apart_do_not_outvote_a_rare_word(tmp_path: Pat
     recipe = Recipe(encoder="alike")
     build_snapshot("x", [parse_document(row) for row in rows], recipe, tmp_path, lambda _: Alike())  # type: ignore[arg-type, return-value]
     snapshot = open_snapshot(tmp_path)
-    assert snapshot.index.alpha is None
+    assert snapshot.index.alpha is None  # type: ignore[attr-defined]
     query = "report on goodwill"
     vectors = Alike().encode([query], "query")
     (ranked,) = snapshot.index.rank([query], vectors, RankOptions(3, ranking=Ranking.HYBRID))

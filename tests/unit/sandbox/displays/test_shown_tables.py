@@ -26,7 +26,7 @@ def test_columns_have_types_and_nulls() -> None:
         {
             "year": [2020, 2021],
             "return": [0.25, None],
-            "day": pd.to_datetime(["2020-01-02", None]),
+            "day": pd.to_datetime(["2020-01-02", None]),  # type: ignore[arg-type]
             "at": pd.to_datetime(["2020-01-02 09:30", "2020-01-03 00:00"], utc=True),
             "ok": [True, False],
             "name": ["Apple", None],

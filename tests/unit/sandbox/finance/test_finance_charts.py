@@ -90,9 +90,9 @@ def test_an_unknown_measure_is_named_with_those_there_are() -> None:
 
 def test_a_chart_whose_arguments_are_swapped_says_their_order() -> None:
     with pytest.raises(InvalidArgument, match=r"data: comes first and is a table, as in chart\(sheet_1, 'rebased'\)"):
-        finance.chart("rebased", make_wave())
+        finance.chart("rebased", make_wave())  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match=r"measure: must be one of levels, .* not a DataFrame"):
-        finance.chart(make_wave(), make_wave())
+        finance.chart(make_wave(), make_wave())  # type: ignore[arg-type]
 
 
 def test_series_of_one_indicator_are_named_by_their_entities() -> None:

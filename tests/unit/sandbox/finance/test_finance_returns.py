@@ -56,7 +56,7 @@ def test_a_summary_and_a_portfolio_begin_on_the_stated_day() -> None:
 
 def test_a_table_in_place_of_a_choice_is_refused_by_name() -> None:
     with pytest.raises(InvalidArgument, match=r"every: must be one of week, month, quarter, year, not a Series"):
-        finance.period_returns(YEARS, YEARS)
+        finance.period_returns(YEARS, YEARS)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match=r"base: must be 'auto', 'before' .* not 'last'"):
         finance.holding_return(YEARS, base="last")
 

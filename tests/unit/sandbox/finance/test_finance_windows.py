@@ -129,7 +129,7 @@ def test_a_portfolio_rebalanced_by_month_compounds_weighted_monthly_returns() ->
 )  # fmt: skip
 def test_weights_that_do_not_fit_are_refused(weights: object, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        finance.portfolio(make_wave(), weights)
+        finance.portfolio(make_wave(), weights)  # type: ignore[arg-type]
 
 
 def test_a_summary_measures_prices_and_levels_each_in_their_way() -> None:

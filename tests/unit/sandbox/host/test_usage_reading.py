@@ -29,7 +29,7 @@ async def test_the_loop_goes_on_while_many_processes_are_read(monkeypatch: pytes
         now += procfs.SLICE_S / 4
         return now
 
-    monkeypatch.setattr(procfs.time, "thread_time", pass_processor_time)
+    monkeypatch.setattr("fathom.services.sandbox.supervisor.host.procfs.time.thread_time", pass_processor_time)
     monkeypatch.setattr(procfs, "SLICE_PAUSE_S", 0)
     turns, is_over = 0, False
 
@@ -60,7 +60,7 @@ async def test_an_expensive_reading_is_used_for_ten_times_as_long_as_it_took(mon
         return Snapshot({2: child}, {1: [child]}, cost_s=0.2)
 
     monkeypatch.setattr(procfs, "take_snapshot", read)
-    monkeypatch.setattr(procfs.time, "monotonic", lambda: now)
+    monkeypatch.setattr("fathom.services.sandbox.supervisor.host.procfs.time.monotonic", lambda: now)
     reader = UsageReader()
     seen = [(await reader.usage(1, 0.0)).resident_bytes]
     for moment in (100.0 + FRESH_COSTS * 0.2, 100.1 + FRESH_COSTS * 0.2):

@@ -199,7 +199,7 @@ def test_tasks_get_the_tables_that_their_questions_need() -> None:
     house: Any = Datafetch()
     own = {"question": "c", "sheets": (Sheet(id="own"),)}
     rows = [{"question": "a"}, {"question": "b", "extra_info": {"data_query": "a"}}, own]
-    found = asyncio.run(attach_sheets(rows, house))
+    found = asyncio.run(attach_sheets(rows, house))  # type: ignore[arg-type]
     assert [row["sheets"][0].id for row in found] == ["s", "s", "own"]
     assert house.asked == ["a"], "each question once"
     with pytest.raises(InvalidField, match="row 1: there are no tables for 'nothing here'"):

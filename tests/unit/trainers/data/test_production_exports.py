@@ -266,7 +266,7 @@ async def test_approved_answers_are_prompts_that_our_trainers_and_verl_read(tmp_
     assert record.question == "what is it"
     assert record.targets == ("seven, <email>", "seven")
     assert (record.grader, record.split, record.index) == ("f1", "train", 0)
-    (row,) = records.pq.read_table(target).to_pylist()
+    (row,) = records.pq.read_table(target).to_pylist()  # type: ignore[attr-defined]
     assert row["prompt"] == [{"role": "system", "content": "be brief"}, {"role": "user", "content": "what is it"}]
     assert row["data_source"] == "fathom_runs"
     assert row["reward_model"] == {"style": "rule", "ground_truth": {"target": ["seven, <email>", "seven"]}}

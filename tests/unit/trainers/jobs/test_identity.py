@@ -71,7 +71,7 @@ async def test_a_record_of_an_earlier_version_lacks_new_settings_and_has_old_one
     with pytest.raises(FailedPrecondition, match=r"data\.refill_draws was 0 by default, is 2") as told:
         await claim_for(store, "grpo", load_config([], ["trainer.output=run", "data.refill_draws=2"]))
     assert "None" not in told.value.message
-    await begin(**{"actor.forgotten": 1})
+    await begin(**{"actor.forgotten": 1})  # type: ignore[arg-type]
     with pytest.raises(FailedPrecondition, match=r"actor\.forgotten was 1, and there is no such setting any more"):
         await claim_for(store, "grpo", load_config([], ["trainer.output=run"]))
 

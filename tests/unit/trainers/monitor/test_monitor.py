@@ -39,7 +39,7 @@ def run(detector: CollapseDetector, name: str, values: list[float]) -> list[bool
 def test_each_collapse_ends_the_run_by_its_name_and_says_what_was_good(
     name: str, signal: str, values: list[float], settings: dict[str, float]
 ) -> None:
-    detector = CollapseDetector(CollapseConfig(window=2, patience=3, **settings))
+    detector = CollapseDetector(CollapseConfig(window=2, patience=3, **settings))  # type: ignore[arg-type]
     with pytest.raises(TrainingCollapsed) as bad:
         run(detector, name, values)
     assert bad.value.signal == signal

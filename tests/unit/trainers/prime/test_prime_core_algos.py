@@ -186,7 +186,7 @@ def test_a_step_lowers_each_loss(mode: str) -> None:
     group_acc = ACC.view(2, 2).repeat_interleave(2, 0)
 
     def loss() -> Tensor:
-        return algos.compute_detach_dpo_loss_rm(q, ACC, group_q, group_acc, MASK, 1.0, bon_mode=mode)
+        return algos.compute_detach_dpo_loss_rm(q, ACC, group_q, group_acc, MASK, 1.0, bon_mode=mode)  # type: ignore[arg-type]
 
     before = loss()
     before.backward()  # type: ignore[no-untyped-call]
@@ -204,7 +204,7 @@ def test_the_recipes_sum_of_best_of_n_is_the_mean_times_the_rows(mode: str) -> N
     group_q = (q * MASK).sum(-1).view(2, 2).repeat_interleave(2, 0)
     group_acc = ACC.view(2, 2).repeat_interleave(2, 0)
     mean, total = (
-        algos.compute_detach_dpo_loss_rm(q, ACC, group_q, group_acc, MASK, 1.0, bon_mode=mode, bon_reduction=reduction)
+        algos.compute_detach_dpo_loss_rm(q, ACC, group_q, group_acc, MASK, 1.0, bon_mode=mode, bon_reduction=reduction)  # type: ignore[arg-type]
         for reduction in ("mean", "sum")
     )
     # Four rows; the mean is ours, so that a learning rate means the same for every micro-batch.

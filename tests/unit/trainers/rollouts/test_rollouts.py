@@ -84,7 +84,7 @@ def source(
         return planner.version
 
     cast(Any, publisher).publish = publish
-    return PlannerRollouts(config, clients, publisher, bridge, recording)
+    return PlannerRollouts(config, clients, publisher, bridge, recording)  # type: ignore[arg-type]
 
 
 def request(tasks: int = 2, n: int = 2, version: int = 1) -> Any:
@@ -234,13 +234,13 @@ def test_each_row_may_have_its_own_day_and_the_turns_before_it() -> None:
     day = {"as_of": "2014-03-31T16:00:00+08:00", "history": turns}
     rows = [{"uid": "a", "question": "q", "extra_info": day}, {"uid": "b", "question": "q"}]
     config = load_config(overrides=["rollout.protocol=research"])
-    dated, plain = rollout_request(config, "t", rows, SamplingSettings(1, 0), 0).tasks
+    dated, plain = rollout_request(config, "t", rows, SamplingSettings(1, 0), 0).tasks  # type: ignore[arg-type]
     assert dated.as_of.ToJsonString() == "2014-03-31T08:00:00Z"
     assert [(turn.role, turn.content) for turn in dated.history] == [(ROLE_USER, "what?"), (ROLE_ASSISTANT, "that")]
     assert not plain.HasField("as_of")
     assert not plain.history
     with pytest.raises(InvalidField, match="row a has earlier turns, which search_r1 cannot show"):
-        rollout_request(load_config(), "t", rows, SamplingSettings(1, 0), 0)
+        rollout_request(load_config(), "t", rows, SamplingSettings(1, 0), 0)  # type: ignore[arg-type]
 
 
 def test_a_row_may_follow_a_conversation_of_the_memory_service() -> None:
@@ -397,7 +397,7 @@ def test_validation_does_not_wait_for_the_pool_and_is_pinned(bridge: SimulatedLo
     rollouts = source(planner, bridge, load_config(overrides=ASYNC))
     rollouts.submit(prompts(0, 2))
     held_out = prompts(0, 2, n=1, validate=True, temperature=0.0)
-    held_out = DataProto.from_dict({}, held_out.non_tensor_batch | {"uid": ["v0", "v1"]}, held_out.meta_info)
+    held_out = DataProto.from_dict({}, held_out.non_tensor_batch | {"uid": ["v0", "v1"]}, held_out.meta_info)  # type: ignore[arg-type]
     assert len(rollouts.generate(held_out)) == 2
     assert planner.requests[-1].policy_version == 1
     assert planner.requests[-1].sampling.temperature == 0.0
@@ -424,7 +424,7 @@ def test_a_recorded_run_is_replayed_to_the_bit(bridge: SimulatedLoopThread, tmp_
     overrides = ASYNC if mode == "async" else ["rollout.n=2"]
     recording = Recording(open_store(f"file://{tmp_path}"), "rollouts")
     rollouts = source(planner, bridge, load_config(overrides=overrides), recording)
-    replayed = ReplayedRollouts(recording, bridge, rollouts.ahead)
+    replayed = ReplayedRollouts(recording, bridge, rollouts.ahead)  # type: ignore[arg-type]
     batches: list[list[DataProto]] = []
     for played in (rollouts, replayed):
         for step in range(played.ahead):
@@ -434,7 +434,7 @@ def test_a_recorded_run_is_replayed_to_the_bit(bridge: SimulatedLoopThread, tmp_
             batches[-1].append(played.generate(prompts(step * 3, 3, step=step + 1)))
             held_out = prompts(0, 3, n=1, step=step + 1, validate=True)
             batches[-1] += [played.generate(held_out) for _ in range(2)]
-            played.publish(lambda folder: None)
+            played.publish(lambda folder: None)  # type: ignore[arg-type]
     for one, other in zip(*batches, strict=True):
         assert one.batch.keys() == other.batch.keys()
         assert all(torch.equal(one.batch[name], other.batch[name]) for name in one.batch)
@@ -456,8 +456,8 @@ def test_a_reward_manager_of_the_trainers_gets_ungraded_episodes(
     planner, recording = ScriptedPlanner(), Recording(open_store(f"file://{tmp_path}"), "rollouts")
     config = load_config(overrides=[f"reward.manager={manager}", "rollout.n=2"])
     played = source(planner, bridge, config, recording).generate(prompts(0, 2))
-    replayed = ReplayedRollouts(recording, bridge, graded=False)
-    replayed.publish(lambda folder: None)
+    replayed = ReplayedRollouts(recording, bridge, graded=False)  # type: ignore[arg-type]
+    replayed.publish(lambda folder: None)  # type: ignore[arg-type]
     assert [(one.grader, dict(one.grader_parameters)) for one in planner.requests] == [("", {})]
     for data in (played, replayed.generate(prompts(0, 2))):
         assert not {"token_level_scores", "acc"} & {name for name, _ in data.columns()}

@@ -89,7 +89,8 @@ def list_rows(table: Any, wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def make_connector(vendor: str, url: str) -> Connector:
     names = ("eastmoney_url", "yahoo_url", "fred_url", "worldbank_url", "edgar_url", "edgar_files_url")
-    config = ConnectorsConfig(edgar_agent="Fathom test@example.com", **dict.fromkeys(names, url))
+    urls: dict[str, Any] = dict.fromkeys(names, url)
+    config = ConnectorsConfig(edgar_agent="Fathom test@example.com", **urls)
     return load_records()[vendor].load()(config)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -57,7 +58,7 @@ async def test_the_whole_question_is_what_runs_and_what_is_recorded() -> None:
     events = await play(house, make_history(PFIZER), "and Lilly?")
     whole = "What was Lilly's maximum drawdown in 2020?"
     assert [event.staged.stage.text for event in events if event.HasField("staged")] == [whole]
-    found = (await house.runs.get("run_1", 1)).trajectory
+    found = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory
     assert (found.question, found.understood) == ("and Lilly?", whole)
     opening = found.steps[0].new_messages
     assert opening[-1].content.startswith(whole)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.call import Call
@@ -55,7 +56,7 @@ async def play(house: House, **asked: Any) -> list[str]:
     await house.ask(conversation_id="conv_1", **asked)
     async with house.working():
         await house.events()
-    opening = (await house.runs.get("run_1", 1)).trajectory.steps[0].new_messages
+    opening = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory.steps[0].new_messages
     return [message.content for message in opening[1:-1]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.engine import Engine
@@ -48,6 +49,6 @@ async def test_reminders_stand_before_the_window_and_offer_the_tools() -> None:
     assert task.history[0] == Message(Role.USER, "What do we follow?")
     assert task.history[1].content.startswith(MARK["en"])
     assert [message.content for message in task.history[2::2]] == ["Q11?", "Q12?"]
-    opening = (await house.runs.get("run_1", 1)).trajectory.steps[0].new_messages
+    opening = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory.steps[0].new_messages
     assert MARK["en"] in opening[2].content
     assert (await house.runs.replay("run_1")).same
