@@ -116,6 +116,14 @@ def test_every_link_of_the_site_stays_in_it(page: str) -> None:
     assert not [href for href, target, _ in find_links(ROOT / page) if ROOT / "docs" not in target.parents]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_every_benchmark_that_a_page_names_exists(page: str) -> None:
+    """A figure whose command is gone can never be measured again."""
+    named = set(re.findall(r"python -m tests\.bench (\w+)", (ROOT / page).read_text())) - {"NAME"}
+    known = {path.stem for path in (ROOT / "tests" / "bench").rglob("*.py") if "async def run(" in path.read_text()}
+    assert named <= known, named - known
+
+
 def test_a_missing_path_and_a_broken_link_are_found(tmp_path: Path) -> None:
     (tmp_path / "services" / "memory").mkdir(parents=True)
     (tmp_path / "services" / "memory" / "engine.py").touch()
