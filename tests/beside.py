@@ -1,4 +1,4 @@
-"""Where data stand that are not part of the repository: ``shared/data`` beside it or above it."""
+"""Find data that are not part of the repository: ``shared/data`` beside it or above it."""
 
 from __future__ import annotations
 

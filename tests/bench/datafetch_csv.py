@@ -1,4 +1,4 @@
-"""What a CSV of several gigabytes costs as a table: seconds, and the most memory that the process held.
+"""Measure what a CSV of several gigabytes costs as a table: seconds, and the most memory that the process held.
 
 ``FATHOM_BENCH_CSV_GB`` is its size, 5 by default. The file is opened in a process of its own, so that the memory is that
 of reading alone.

@@ -1,4 +1,4 @@
-"""What the governed plane costs a call: bare gRPC beside ours, and a planner's tool calls with and without it.
+"""Measure what the governed plane costs a call: bare gRPC beside ours, and a planner's tool calls with and without it.
 
 A service that answers 2 KB at once runs in a process of its own, bare and with all interceptors (identity, access,
 deadline, idempotency, metrics, trace), and this process calls it ``IN_FLIGHT`` at a time. Three callers: a bare stub; the

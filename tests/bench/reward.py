@@ -114,7 +114,7 @@ async def graders() -> None:
 
 
 async def judge() -> None:
-    """What the judge adds around a model that answers at once."""
+    """Measure what the judge adds around a model that answers at once."""
     from fathom.clients import Clients
     from fathom.core.telemetry import Telemetry
     from fathom.transport.rpc.dispatch import Dispatcher

@@ -222,7 +222,7 @@ async def many() -> None:
 
 
 def descendants() -> int:
-    """How many living processes this one has below it."""
+    """Return how many living processes this one has below it."""
     children, found = read_snapshot().children, [os.getpid()]
     for pid in found:
         found += [item.pid for item in children.get(pid, [])]

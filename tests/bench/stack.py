@@ -1,4 +1,4 @@
-"""How long the local stack takes to be ready, in one process and with a process per service."""
+"""Measure how long the local stack takes to be ready, in one process and with a process per service."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ WATCHES = {"grading": "monitoring", "shadow": "shadow"}
 
 
 def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
-    """What each service's container would find in its environment, secrets as placeholders."""
+    """Return what each service's container would find in its environment, secrets as placeholders."""
     found, maps = {}, by_key(documents)
     for _, labels, spec in pods(documents):
         component = labels["app.kubernetes.io/component"]

@@ -1,4 +1,4 @@
-"""Who may speak to whom: a small NetworkPolicy engine over the rendered policies, against what the code needs."""
+"""Test who may speak to whom: a small NetworkPolicy engine over the rendered policies, against what the code needs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def peer_matches(peer: Document, end: End) -> bool:
 
 
 def passes(documents: tuple[Document, ...], end: End, other: End, port: int, way: str, protocol: str = "TCP") -> bool:
-    """Whether the policies of one end let the connection through: every policy that selects it adds rules."""
+    """Return whether the policies of one end let the connection through: every policy that selects it adds rules."""
     if end.address or end.namespace != HOME:
         return True  # not ours to say
     field, side = ("egress", "to") if way == "Egress" else ("ingress", "from")

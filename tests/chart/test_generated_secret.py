@@ -16,7 +16,7 @@ NAME = "fathom-object-store"
 
 
 def secret(there: Mapping[str, Mapping[str, Any]], *settings: str) -> Document | None:
-    """What an install or upgrade on a cluster with these Secrets would make of the store's Secret.
+    """Return what an install or upgrade on a cluster with these Secrets would make of the store's Secret.
 
     By Helm 3: Helm 4 asks such a server for the mapping of every kind first, and looks up the same afterwards.
     """

@@ -1,4 +1,4 @@
-"""What must hold for every pod, whatever the values: the restricted profile, probes, limits, walls."""
+"""Test what must hold for every pod, whatever the values: the restricted profile, probes, limits, walls."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def reach(documents: tuple[Document, ...], component: str) -> list[Document]:
 
 
 def outward(rules: list[Document]) -> list[Any]:
-    """Where rules lead out of the cluster; looking up names leads to the node's own cache at most."""
+    """Return where rules lead out of the cluster; looking up names leads to the node's own cache at most."""
     out = [rule for rule in rules if {port["port"] for port in rule.get("ports", ())} != {53, 5353}]
     return [to["ipBlock"]["cidr"] for rule in out for to in rule["to"] if "ipBlock" in to]
 

@@ -1,4 +1,4 @@
-"""What an API server and the kubelets refuse and no schema sees, over every document of every example."""
+"""Test what an API server and the kubelets refuse and no schema sees, over every document of every example."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_binaries_and_settings_that_cannot_be_typed_wrongly(documents: tuple[Doc
 
 @pytest.mark.parametrize("example", ["minimal", "custom"])
 def test_an_upgrade_changes_nothing_that_cannot_change(example: str) -> None:
-    """What the API server holds fixed is the same after a change of whatever an upgrade may change."""
+    """Check that what the API server holds fixed is the same after a change of whatever an upgrade may change."""
     values = CHART / "ci" / f"{example}-values.yaml"
     changes = (
         "image.tag=9.9.9", "defaults.replicas=3", "nats.resources.limits.memory=4Gi", "defaults.logLevel=debug",

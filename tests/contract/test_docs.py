@@ -79,15 +79,19 @@ def find_anchors(text: str) -> set[str]:
     return found
 
 
-def find_broken_links(page: Path, generated: set[Path]) -> list[str]:
-    """Return the links of a page that lead to no file, or to no heading in it; links to other hosts are not tried."""
-    broken = []
+def find_links(page: Path) -> Iterator[tuple[str, Path, str]]:
+    """Yield the links of a page with their files and anchors; links to other hosts are left out."""
     for token in parse_page(page.read_text()):
         href = str(token.attrGet("href") or "")
-        if token.type != "link_open" or re.match(r"[a-z]+:", href):
-            continue
-        name, _, anchor = href.partition("#")
-        target = (page.parent / name).resolve() if name else page
+        if token.type == "link_open" and not re.match(r"[a-z]+:", href):
+            name, _, anchor = href.partition("#")
+            yield href, (page.parent / name).resolve() if name else page, anchor
+
+
+def find_broken_links(page: Path, generated: set[Path]) -> list[str]:
+    """Return the links of a page that lead to no file, or to no heading in it."""
+    broken = []
+    for href, target, anchor in find_links(page):
         if target in generated and not anchor:
             continue
         if not target.exists() or (anchor and anchor not in find_anchors(target.read_text())):
@@ -104,6 +108,20 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
 def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
     generated = {ROOT / "docs" / "reference" / name for name in load_reference().page_names()}
     assert not find_broken_links(ROOT / page, generated)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_every_link_of_the_site_stays_in_it(page: str) -> None:
+    """mkdocs, which is strict, builds no site whose pages lead to files of the repository alone."""
+    assert not [href for href, target, _ in find_links(ROOT / page) if ROOT / "docs" not in target.parents]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_benchmark_that_a_page_names_exists(page: str) -> None:
+    """A figure whose command is gone can never be measured again."""
+    named = set(re.findall(r"python -m tests\.bench (\w+)", (ROOT / page).read_text())) - {"NAME"}
+    known = {path.stem for path in (ROOT / "tests" / "bench").rglob("*.py") if "async def run(" in path.read_text()}
+    assert named <= known, named - known
 
 
 def test_a_missing_path_and_a_broken_link_are_found(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_no_test_sleeps_to_wait_for_something() -> None:
 
 
 def test_no_assertion_is_about_real_time() -> None:
-    """What a loaded machine does late is not wrong: simulate the time, or measure it in ``tests/bench``."""
+    """A loaded machine that is late is not wrong: simulate the time, or measure it in ``tests/bench``."""
     trees = parse_tests(CLOCK_WORDS)
     assert {path: lines for path, tree in trees.items() if (lines := find_timed_assertions(tree))} == {}
 

@@ -43,7 +43,7 @@ LEAST_COMMENTS = 3.0
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    """What the whole tree gives; once, since it takes seconds."""
+    """Return what the whole tree gives; once, since it takes seconds."""
     return measure(ROOT)
 
 

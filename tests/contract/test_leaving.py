@@ -1,4 +1,4 @@
-"""How a replica leaves: it tells its health, holds on to what only it has, ends its calls; callers go on elsewhere."""
+"""Test how a replica leaves: it says so in its health, keeps what only it has, ends its calls; callers go elsewhere."""
 
 from __future__ import annotations
 

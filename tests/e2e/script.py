@@ -1,4 +1,4 @@
-"""What the replayed run says: a comparison of two made-up price series with a table, a figure and a failed cell.
+"""Script what the replayed run says: a comparison of two made-up price series with a table, a figure and a failed cell.
 
 The series are synthetic (a seeded random walk under the names AAA and BBB): they test the page, not a market.
 """
@@ -96,16 +96,16 @@ class Script:
     days: int = 1_510
     figures: list[dict[str, Any]] = field(default_factory=list)
     figure_refs: list[common.ObjectRef] = field(default_factory=list)
-    """Where the figures are stored; set by the gateway's double."""
+    """The keys under which figures are stored; set by the gateway's double."""
     reading: trajectory.Reading | None = None
     clarification: trajectory.Clarification | None = None
     form: planner.AnswerForm = planner.ANSWER_FORM_UNSPECIFIED
     reasoning: str = ""
-    """What a thinking model thought before its first call."""
+    """Thoughts of a thinking model before its first call."""
     findings: list[trajectory.Finding] = field(default_factory=list)
     answer_material: list[trajectory.Material] = field(default_factory=list)
     drafts: list[str] = field(default_factory=list)
-    """What the model wrote before its answer, each taken back by a check."""
+    """Drafts that the model wrote before its answer, each taken back by a check."""
 
     def __post_init__(self) -> None:
         pa = frames.arrow()

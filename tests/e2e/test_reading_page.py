@@ -1,4 +1,4 @@
-"""What the page makes of a reading, a question back, a model's thoughts and an effort, in headless Chromium."""
+"""Test what the page makes of a reading, a question back, a model's thoughts and an effort, in headless Chromium."""
 
 from __future__ import annotations
 

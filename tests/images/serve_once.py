@@ -22,7 +22,7 @@ from fathom.core.identity import make_keys
 
 LIMIT_S = 240.0
 KEYS = Path("/tmp/keys.pem")
-"""What the chart mounts of the Secret by which services know each other."""
+"""Files that the chart mounts of the Secret by which services know each other."""
 
 
 def ready(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What integration tests of several packages share: one Ray for all of them, for starting it is slow."""
+"""Provide what integration tests of several packages share: one Ray for all of them, for starting it is slow."""
 
 from __future__ import annotations
 

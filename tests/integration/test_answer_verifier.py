@@ -33,7 +33,7 @@ async def test_planted_errors_are_found_and_true_texts_stay_unmarked(open_shelf:
     for cases, clean in ((CASES, CLEAN), (HELD_OUT, ())):
         score = score_check(verifier.verify, cases, clean)
         for kind in ("number", "time"):
-            # Below what was measured (README): a rule may win a case and lose another. Alarms have no such room.
+            # Below docs/measurements.md: a rule may win a case and lose another. Alarms have no such room.
             assert score.found[kind] >= 0.9 * score.planted[kind], score.missed
             assert score.fixed[kind] >= 0.65 * score.planted[kind]
         assert score.found["event"] >= 0.9 * score.planted["event"], score.missed

@@ -30,7 +30,7 @@ RECORD, SHEET = b'{"run": "run_1"}' * 1000, bytes(range(256)) * 40_000
 
 @dataclass(frozen=True)
 class Site:
-    """What there is to lose: addresses of bus, store and backups, and the folders behind them."""
+    """Hold what there is to lose: addresses of bus, store and backups, and the folders behind them."""
 
     server: NatsServer
     folder: Path

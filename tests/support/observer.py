@@ -1,4 +1,4 @@
-"""What episodes and runs tell of themselves, for tests."""
+"""Observe what episodes and runs publish, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SmolLM2 example says of its stages: intervals and paired differences that can be checked by hand."""
+"""Test what the SmolLM2 example says of its stages: intervals and paired differences that can be checked by hand."""
 
 from __future__ import annotations
 

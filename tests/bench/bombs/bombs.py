@@ -18,7 +18,7 @@ GOAL = 1.5
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one file."""
+    """Record the outcome of one file."""
 
     name: str
     door: str

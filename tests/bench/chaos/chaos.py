@@ -40,18 +40,18 @@ SERVICES = {"FATHOM_PLANNER_HEARTBEAT_S": "0.5", "FATHOM_RUNTIME_ACK_WAIT_S": "8
 
 @dataclass(frozen=True)
 class Plan:
-    """How long it is done, and what: ``names`` are faults to be made once each; none makes all over and over."""
+    """Hold for how long faults are made, and which: ``names`` once each; none makes all of them over and over."""
 
     steps: int = 10_000
     pause_s: float = 2.0
     rounds: int = ROUNDS
     names: tuple[str, ...] = ()
     cycles: int = 0
-    """How often all faults are made at least, however soon the steps are played."""
+    """The least number of rounds of all faults, however soon the steps are played."""
     limit_s: float = 5_400.0
     on_s3: bool = False
     has_volume: bool = False
-    """Whether the home is a volume of its own."""
+    """True where the home is a volume of its own."""
     ready_s: float = 300.0
     """Longest start of the stack: a machine that does much else takes minutes for what takes seconds alone."""
 

@@ -1,4 +1,4 @@
-"""What is done to a running stack, one fault after the other, each undone before the next."""
+"""Inject faults into a running stack, one after the other, each undone before the next."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Faults:
     proxy: Proxy | None = None
     """Before the object store, where that is an S3 service."""
     has_volume: bool = False
-    """Whether the home is a volume of its own, which can be full."""
+    """True where the home is a volume of its own, which can be full."""
     made: Counter[str] = field(default_factory=Counter)
     cycles: int = 0
-    """How often all of them were made."""
+    """The number of times that all of them were made."""
     slowest_s: float = 0.0
     """Longest time until all services served again."""
     late: list[str] = field(default_factory=list)

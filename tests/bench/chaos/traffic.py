@@ -33,14 +33,14 @@ STORED = re.compile(r"/\d{4}-\d{2}-[0-9a-f]{16}\.pb$")
 
 @dataclass
 class Account:
-    """What was asked and what came of it."""
+    """Count what was asked and what came of it."""
 
     steps: int = 0
     samples: int = 0
     refilled: int = 0
     """Episodes that ended as failures of the plane, which a trainer asks for again."""
     causes: Counter[str] = field(default_factory=Counter)
-    """What those episodes said."""
+    """The texts of those episodes."""
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
     poisoned: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a group of like rollouts costs a vendor: every question asked anew, against one cache and shared calls.
+"""Measure what a group of like rollouts costs a vendor: every question asked anew, against one cache and shared calls.
 
 Eight rollouts ask the same twenty questions of a local stand-in for Eastmoney's endpoint, which takes 50 ms for an
 answer; the connector, HTTP and the lane are the real ones. Rate limits are off, or they would be what is measured.

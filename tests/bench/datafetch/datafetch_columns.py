@@ -1,4 +1,4 @@
-"""Which of 1,167 columns a question needs: recall of the indicator match, with and without what was asked before.
+"""Measure the recall of the indicator match over 1,167 columns, with and without what was asked before.
 
 The questions are those of the dev split; what was asked before are those of the train split. Columns of the gold SQL
 are right; the baseline is bigram BM25 over table and column names.

@@ -1,4 +1,4 @@
-"""How long a query takes on the bundled tables and on a table of 50 million rows, and what a group of eight costs.
+"""Measure how long a query takes on the bundled tables and on 50 million rows, and what a group of eight costs.
 
 Baselines of the same run: the parquet file read by DuckDB for each query, eight callers each on their own, and for
 tables in PostgreSQL (``FATHOM_BENCH_POSTGRES_ROWS``) a plain SELECT there.

@@ -61,7 +61,7 @@ class Lack:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """Hold what came back."""
 
     columns: tuple[Given, ...] = ()
     missing: tuple[Lack, ...] = ()
@@ -69,7 +69,7 @@ class Answer:
 
 @dataclass
 class Verdict:
-    """What is wrong, in words; right when nothing is."""
+    """List what is wrong, in words; right when nothing is."""
 
     question: Question
     faults: list[str] = field(default_factory=list)
@@ -131,7 +131,7 @@ def series_of(column: Given) -> list[str]:
 
 
 def check_cell(cell: Cell, question: Question, answer: Answer) -> str:
-    """What is wrong with a cell; "" if nothing."""
+    """Return what is wrong with a cell; "" if nothing."""
     derived = cell.measure not in (Measure.VALUE, Measure.MAX, Measure.MIN)
     days = {other.day for other in question.cells if other.of == cell.of and other.measure == cell.measure}
     fault = f"no column for {cell.measure} of {cell.of}"
@@ -153,7 +153,7 @@ def check_cell(cell: Cell, question: Question, answer: Answer) -> str:
 
 
 def check_range(wanted: Range, points: Sequence[tuple[date, float]], answer: Answer) -> str:
-    """What is wrong with a column; "" if nothing."""
+    """Return what is wrong with a column; "" if nothing."""
     fault = f"no column for {wanted.of}"
     for column in answer.columns:
         if (f"{column.entity}.{column.indicator}") != wanted.of:
@@ -171,7 +171,7 @@ def check_range(wanted: Range, points: Sequence[tuple[date, float]], answer: Ans
 
 
 def check_computed(wanted: Computed, points: Sequence[tuple[date | None, float]], answer: Answer) -> str:
-    """What is wrong with a column that is made of a series; "" if nothing."""
+    """Return what is wrong with a column that is made of a series; "" if nothing."""
     fault = f"no column made of {wanted.of}"
     for column in answer.columns:
         if wanted.of not in series_of(column):
@@ -189,7 +189,7 @@ def check_computed(wanted: Computed, points: Sequence[tuple[date | None, float]]
 
 
 def check_absent(absent: Absent, answer: Answer, names: Sequence[Collection[str]]) -> str:
-    """What is wrong with a missing item; "" if nothing."""
+    """Return what is wrong with a missing item; "" if nothing."""
     subject = absent.subject.casefold()
     spellings = {subject}.union(*(group for group in names if subject in group))
     for item in answer.missing:

@@ -53,7 +53,7 @@ class Case:
 
 @dataclass
 class Tally:
-    """How many were right, and why the others were not."""
+    """Count how many were right, and why the others were not."""
 
     asked: int = 0
     right: int = 0
@@ -131,7 +131,7 @@ def distinct(rows: Sequence[Row]) -> list[Row]:
 
 
 def equal(gold: Sequence[Row], given: Sequence[Row]) -> bool:
-    """Whether some choice of the given columns is the gold result."""
+    """Return whether some choice of the given columns is the gold result."""
     if not gold or not given:
         return not gold and not given
     width = len(gold[0])

@@ -91,7 +91,7 @@ def judge(case: Case, result: Result) -> str:
 
 
 def same(found: Any, wanted: str, scale: float) -> bool:
-    """Whether a cell holds the value that is written."""
+    """Return whether a cell holds the value that is written."""
     if found is None:
         return False
     text = plain(wanted).strip()
@@ -104,7 +104,7 @@ def same(found: Any, wanted: str, scale: float) -> bool:
 
 
 def same_ratio(found: float, answer: str, unit: str) -> bool:
-    """Whether a share or a rate is the one that is written, to the two decimals of the answer."""
+    """Return whether a share or a rate is the one that is written, to the two decimals of the answer."""
     match = re.search(r"(-?[\d.]+)\s*(%?)", answer)
     if match is None or found is None or math.isnan(found):
         return False

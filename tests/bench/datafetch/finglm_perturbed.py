@@ -56,7 +56,7 @@ def vary_rows(rows: Sequence[Row], kind: Kind | None) -> list[tuple[Row, Variant
 
 
 async def fault(engine: Engine, row: Row, variant: Variant) -> str:
-    """What is wrong with the answer to a variant; "" for nothing."""
+    """Return what is wrong with the answer to a variant; "" for nothing."""
     case = replace(case_of(row), question=variant.text, scale=variant.scale, as_of=variant.as_of)
     try:
         return judge(case, await engine.ask(case.question, case.as_of))

@@ -1,4 +1,4 @@
-"""How well the words of the frameworks tell the topic: own labelled questions, and questions that others wrote.
+"""Measure how well the words of the frameworks tell the topic: own labelled questions, and questions that others wrote.
 
 The others' labels are what their questions were written for: the database (fund, stock, macro), annual reports, or
 events in the news. Their fitted parts (training questions, ids A) were looked at when words were added; the figures are

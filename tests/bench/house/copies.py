@@ -57,7 +57,7 @@ def find_retries(source: Source) -> Iterator[str]:
 
 
 def pauses_after_errors(node: ast.AST) -> bool:
-    """Whether this is a loop that goes on after an error, and pauses only then."""
+    """Return whether this is a loop that goes on after an error, and pauses only then."""
     if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
         return False
     for inner in (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Try)):
@@ -70,13 +70,13 @@ def pauses_after_errors(node: ast.AST) -> bool:
 
 
 def is_going_on(handler: ast.ExceptHandler) -> bool:
-    """Whether the loop goes on after this handler, for another reason than a full buffer."""
+    """Return whether the loop goes on after this handler, for another reason than a full buffer."""
     full = isinstance(handler.type, ast.Name) and handler.type.id == "BlockingIOError"
     return not full and not isinstance(handler.body[-1], ast.Return | ast.Raise | ast.Break)
 
 
 def leaves(body: list[ast.stmt]) -> bool:
-    """Whether these statements, when they succeed, end the loop around them."""
+    """Return whether these statements, when they succeed, end the loop around them."""
     last = body[-1]
     if isinstance(last, ast.With | ast.AsyncWith):
         return leaves(last.body)
@@ -84,7 +84,7 @@ def leaves(body: list[ast.stmt]) -> bool:
 
 
 def pauses(node: ast.AST) -> bool:
-    """Whether something in a statement waits by its name."""
+    """Return whether something in a statement waits by its name."""
     return any(part in called_name(inner).lower() for inner in ast.walk(node) for part in WAITING)
 
 
@@ -102,7 +102,7 @@ def find_lru(source: Source) -> Iterator[str]:
 
 
 def is_lru_call(node: ast.AST) -> bool:
-    """Whether a call belongs to an order by use."""
+    """Return whether a call belongs to an order by use."""
     return called_name(node) == "move_to_end"
 
 

@@ -1,4 +1,4 @@
-"""What one question and one training step enter: calls, files and functions of the product, operations on the stores.
+"""Count what one question and one training step enter: calls, files and functions of ours, operations on the stores.
 
 Profiles (``sys.setprofile``, in all threads) of a local stack with its services in one process; policy, the sandbox's
 supervisor and the kernels are processes of their own and not counted. A coroutine counts as a call each time that it is

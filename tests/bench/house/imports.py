@@ -1,4 +1,4 @@
-"""Who imports whom: circles of modules and of sibling packages, and imports from the library upwards."""
+"""Find who imports whom: circles of modules and of sibling packages, and imports from the library upwards."""
 
 from __future__ import annotations
 

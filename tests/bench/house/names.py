@@ -28,7 +28,7 @@ INTERROGATIVES = frozenset(["What", "Who", "Whose", "Which", "Where", "When", "W
 
 
 def is_participle(name: str) -> bool:
-    """Whether a function's name is a single participle, such as ``told``."""
+    """Return whether a function's name is a single participle, such as ``told``."""
     word = name.strip("_")
     if not word or "_" in word or word in NOT_PARTICIPLES:
         return False
@@ -66,7 +66,7 @@ def find_unexplained_excepts(source: Source) -> Iterator[str]:
 
 
 def catches_all(kind: ast.expr | None) -> bool:
-    """Whether a handler takes every exception: bare, ``Exception``, ``BaseException``, or a tuple with one of them."""
+    """Return whether a handler takes all exceptions: bare, ``Exception``, ``BaseException``, or a tuple with one."""
     if isinstance(kind, ast.Tuple):
         return any(map(catches_all, kind.elts))
     return kind is None or (isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException"))

@@ -1,4 +1,4 @@
-"""What a rewriter is shown of a conversation: all turns, points of all answers, or the last two in full.
+"""Compare what a rewriter is shown of a conversation: all turns, points of all answers, or the last two in full.
 
 ``python -m tests.bench histories [FILE]``. FILE is as for ``rewriting``; without one the golden cases run. For each
 policy: the share of cases all of whose expected words stand in the prompt, which bounds what any model can restore, and

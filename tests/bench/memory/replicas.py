@@ -24,7 +24,7 @@ CONVERSATIONS, WRITERS, PAUSE_S = 20, 8, 0.05
 
 @dataclass
 class Report:
-    """What became of the turns."""
+    """Count what became of the turns."""
 
     asked: int
     kills: int = 0

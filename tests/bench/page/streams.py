@@ -30,7 +30,7 @@ WARM_UP = 5
 
 @dataclass
 class Followed:
-    """What a stream has brought."""
+    """Record what a stream has brought."""
 
     first_s: float = 0.0
     lags_s: list[float] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class Cost:
-    """What streams cost the gateway's process: memory and processor time to open one, processor time of an event."""
+    """Hold the cost of streams to the gateway's process: memory and time to open one, processor time per event."""
 
     memory_mib: float
     opening_ms: float

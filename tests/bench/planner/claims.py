@@ -54,7 +54,7 @@ CITATION = re.compile(r"\[(\d+(?:\s*[,，]\s*\d+)*)\]")
 
 
 class Outcome(NamedTuple):
-    """What a check found in both forms of a claim."""
+    """Record what a check found in both forms of a claim."""
 
     claim: Claim
     wrong: tuple[Finding, ...]

@@ -48,7 +48,7 @@ async def run() -> None:
 
 
 async def outcomes(case: Planted, ending: CheckedEnding, material: Sequence[Material], fixer: Fixer) -> list[str]:
-    """What became of one planted error."""
+    """Return what became of one planted error."""
     draft = f"{BESIDE}\n\n{case.wrong}"
     episode = make_episode(draft, material)
     listed = await ending.finish(draft, episode, False)

@@ -131,7 +131,7 @@ def drop_notice(answer: trajectory.Answer) -> str:
 
 
 def text_of(item: Any) -> str:
-    """What a material says, as text."""
+    """Return what a material says, as text."""
     if item.HasField("code"):
         return str(item.code.stdout)
     if item.HasField("sheet"):
@@ -178,7 +178,7 @@ def report(verdicts: Sequence[Verdict], base: Sequence[Verdict]) -> None:
 
 
 def show_faults(verdict: Verdict) -> None:
-    """What is wrong with an answer."""
+    """Print what is wrong with an answer."""
     if verdict.faults or verdict.loose or verdict.given.doubts:
         print(f"  {verdict.question.id}: {verdict.question.ask}")
         loose = [f"loose: {', '.join(verdict.loose)}"] if verdict.loose else []

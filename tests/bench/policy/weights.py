@@ -147,7 +147,7 @@ def make_adapter(base: Path) -> Path:
 
 
 async def pausing(folders: dict[str, list[Path]]) -> None:
-    """What a running generation and its successor see while versions are loaded one after another."""
+    """Measure what a running generation and its successor see while versions are loaded one after another."""
     versions = folders["float32"]
     backend = TransformersBackend("m", TransformersModel(folder=versions[0], threads=THREADS), Path("unused"))
     await backend.load()

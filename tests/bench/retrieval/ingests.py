@@ -1,4 +1,4 @@
-"""What it costs to add a hundred passages to corpora of different sizes: an ingest should cost what it brings.
+"""Measure what it costs to add a hundred passages to corpora of different sizes: an ingest should cost what it brings.
 
 For each size a corpus is built at once and then grown, by words alone and by words and vectors (made ones, as in
 ``retrieval_growth``). Wall time and processor time of one ingest are medians over ``INGESTS`` of them, which join the

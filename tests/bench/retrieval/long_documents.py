@@ -1,4 +1,4 @@
-"""What a search over eight long files costs, and how long 1,000 pages take to come in.
+"""Measure what a search over eight long files costs, and how long 1,000 pages take to come in.
 
 Files are put together from the texts of ``retrieval_growth``: eight of 300,000 letters as plain text, once as files,
 which are cut into passages, and once as rows of JSON lines, which stay whole; and a PDF of 1,000 pages. Words rank.

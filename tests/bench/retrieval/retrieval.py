@@ -58,7 +58,7 @@ uvloop.run(serve_until_signal(launch, lambda line: None))
 
 @dataclass
 class Measured:
-    """What one server did."""
+    """Hold the figures of one server."""
 
     rates: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a corpus costs as it grows: building, memory, a query; and switching snapshots while 32 clients ask.
+"""Measure what a corpus costs as it grows: building, memory, a query; and switching snapshots while 32 clients ask.
 
 Passages are sentences of real texts (the bundled corpus, and the labelled sets where the shared data are), about 60
 words each, put together anew and deterministically as often as there are passages to make: English and Chinese as
@@ -91,7 +91,7 @@ async def run() -> None:
 
 
 async def figures(what: str, size: int, centres: Path) -> list[str]:
-    """What a process of its own printed."""
+    """Return what a process of its own printed."""
     command = [sys.executable, "-m", "tests.bench.retrieval.retrieval_growth", what, str(size), str(centres)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
@@ -246,7 +246,7 @@ def peak_mb() -> float:
 
 
 def resident_mb() -> float:
-    """What the process holds by itself: mapped files may leave memory whenever others need it."""
+    """Return what the process holds by itself: mapped files may leave memory whenever others need it."""
     return kilobytes("RssAnon") / 1e3
 
 

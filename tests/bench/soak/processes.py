@@ -20,7 +20,7 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process has, at a time in seconds."""
+    """Hold what a process has, at a time in seconds."""
 
     at: float
     rss_mib: float

@@ -58,7 +58,7 @@ SHOWN = 8
 
 @dataclass
 class Seen:
-    """What was seen of the processes: samples with the hours of traffic at which they were taken, and what they held."""
+    """Record samples of the processes, with the hours of traffic at which they were taken, and what they held."""
 
     hours: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     samples: dict[str, list[Sample]] = field(default_factory=lambda: defaultdict(list))
@@ -67,7 +67,7 @@ class Seen:
     kernels: list[int] = field(default_factory=list)
     """Processes below the sandbox's supervisor at once."""
     streams: list[Mapping[str, StreamState]] = field(default_factory=list)
-    """What the bus held."""
+    """The contents of the bus at each look."""
 
 
 async def watch(processes: Mapping[str, int], bus: Bus, folder: Path, played: Played, seen: Seen) -> None:

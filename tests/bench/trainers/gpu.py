@@ -37,7 +37,7 @@ WAYS = {"padded": (), "packed": ("actor.use_remove_padding=true",)}
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured."""
+    """Set how much is measured."""
 
     device: str
     layers: int

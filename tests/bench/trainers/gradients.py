@@ -95,7 +95,7 @@ def of_ranks(ranks: int) -> dict[str, Gradients]:
 
 
 def gradients(config: TrainConfig) -> Gradients:
-    """What an update steps along: gradients of all parameters, read where the optimiser reads them."""
+    """Return what an update steps along: gradients of all parameters, read where the optimiser reads them."""
     actor, critic = ActorWorker(config), CriticWorker(config)
     data = batch()
     own = data[shard_by_group(data, world() // actor.sharing)[rank() // actor.sharing]]

@@ -1,4 +1,4 @@
-"""What the interpreter's rewards do while GRPO runs: style, length and execution by step, and the report.
+"""Measure what the interpreter's rewards do while GRPO runs: style, length and execution by step, and the report.
 
 ``fathom train interpreter`` as the command runs it, on a stack of its own: cells run in the sandbox on tables from
 datafetch. The model is tiny and each of its words is a whole call, good cells and the kinds that were seen to be

@@ -34,7 +34,7 @@ Side = tuple[torch.optim.Optimizer, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured; ``more`` adds Fathom's other ways to take the step, each with a model of its own."""
+    """Set how much is measured; ``more`` adds Fathom's other ways to take the step, each with a model of its own."""
 
     layers: int
     rows: int

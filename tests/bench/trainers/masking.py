@@ -1,4 +1,4 @@
-"""What training on observation tokens costs: the same PPO on the lookup task with and without state masking.
+"""Measure what training on observation tokens costs: the same PPO on the lookup task with and without state masking.
 
 Search-R1's own rollout loop with a sampler in this process; exact match is the only reward. Both arms start from the
 same warm model, draw the same prompts and differ in one setting, ``algorithm.state_masking``. Search-R1 reports

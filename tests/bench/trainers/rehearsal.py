@@ -64,7 +64,7 @@ class Strike:
 
 @dataclass
 class Result:
-    """What a pair of trainings ended with, by training."""
+    """Record what a pair of trainings ended with, by training."""
 
     weights: dict[str, str]
     lines: dict[str, dict[int, dict[str, float]]]

@@ -137,7 +137,7 @@ async def run() -> None:
 
 
 async def overlap() -> None:
-    """How near a step comes to the slower of sampling and learning, which is the least that it can take."""
+    """Measure how near a step comes to the slower of sampling and learning, which is the least that it can take."""
     sampling = sampling_alone_s()
     print(f"  sampling alone {sampling * 1e3:.0f} ms/step; of the ideal step, by staleness and seed:")
     for more in (0, 1):

@@ -63,7 +63,7 @@ TEMPLATE = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What a mode came to: samples per second, the largest age, groups begun anew and seconds waited, per step."""
+    """Hold what a mode came to: samples per second, the largest age, groups begun anew and seconds waited, per step."""
 
     rate: float
     age: int

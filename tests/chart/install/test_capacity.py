@@ -1,4 +1,4 @@
-"""What a release asks for of its cluster is what README says, and fits where README says it fits."""
+"""Test that a release asks of its cluster what README says, and fits where README says it fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was wrong with an answer, and what the answer leads to, in headless Chromium."""
+"""Test how an answer is judged, and what it leads to, in headless Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server refuses to delete is not shown as deleted, and keeps the focus, in headless Chromium."""
+"""Test that what the server refuses to delete is not shown as deleted, and keeps the focus, in headless Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an answer holds what was expected, and whether each of its numbers stands in the material that it cites."""
+"""Check that an answer holds what was expected, and that each of its numbers stands in the material that it cites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMED = re.compile(r"S&P 500|标普500|(?:\d+|十)-?(?:year|年期?)|3-month|M[1
 
 @dataclass(frozen=True)
 class Given:
-    """What came back: Markdown, the text of each material by number, points of the figures, rounds and seconds."""
+    """Hold what came back: Markdown, the text of each material by number, points of the figures, rounds and seconds."""
 
     markdown: str
     material: Mapping[int, str]
@@ -28,16 +28,16 @@ class Given:
     rounds: int = 0
     seconds: float = 0.0
     lacks: str = ""
-    """What was reported as missing: a period that has no data is named, not cited."""
+    """Items that were reported as missing: a period that has no data is named, not cited."""
     claims: int = 0
     """Numbers and dates of the answer, as the product's verifier reads it."""
     doubts: tuple[str, ...] = ()
-    """What the product's verifier does not find in the cited material, or finds uncited."""
+    """Numbers that the product's verifier does not find in the cited material, or finds uncited."""
 
 
 @dataclass
 class Verdict:
-    """What is wrong, in words; right when nothing is. ``loose`` are numbers that no cited material holds."""
+    """List what is wrong, in words; right when nothing is. ``loose`` are numbers that no cited material holds."""
 
     question: Question
     given: Given
@@ -62,7 +62,7 @@ def judge(question: Question, given: Given, reference: Reference) -> Verdict:
 
 
 def fault_of(expected: Expected, given: Given, reference: Reference) -> str:
-    """What an expectation lacks; "" for nothing."""
+    """Return what an expectation lacks; "" for nothing."""
     text = given.markdown
     if expected.figure:
         return "" if given.points >= expected.figure else f"figure of {given.points} points, not {expected.figure}"

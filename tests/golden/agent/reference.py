@@ -1,4 +1,4 @@
-"""What the questions' answers must hold, by plain pandas on the parquet tables and none of Fathom's own code.
+"""Compute what the questions' answers must hold, by plain pandas on the parquet tables and none of Fathom's own code.
 
 ``Reference(folder).value(expression)`` evaluates an expression of questions.yaml; its methods are the names there.
 A series is an entity's adjusted closes ("AAPL"), an indicator of the United States ("unrate"), or "eur:JPY".

@@ -25,7 +25,7 @@ SCALES = {
 
 
 class Grade(StrEnum):
-    """How good an answer is."""
+    """Name how good an answer is."""
 
     RIGHT = "right"
     PARTLY = "partly right"
@@ -41,7 +41,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Given:
-    """What came back: the answer with its placed tables as text, and how the product marked it."""
+    """Hold what came back: the answer with its placed tables as text, and how the product marked it."""
 
     text: str
     is_open: bool

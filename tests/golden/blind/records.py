@@ -44,7 +44,7 @@ class FirstRun(BaseModel):
 
 
 class Record(BaseModel):
-    """What is known of a set: the first run of each model, and why it is burnt, "" when it is not."""
+    """Record what is known of a set: the first run of each model, and why it is burnt, "" when it is not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -41,7 +41,7 @@ class Question(Closed):
     words: tuple[tuple[str, ...], ...] = ()
     """Of each inner tuple one must stand in the answer."""
     missing: tuple[tuple[str, ...], ...] = ()
-    """What the answer must name as not available; of each inner tuple one."""
+    """Names that the answer must state as not available; of each inner tuple one."""
     answerable: bool
     note: str = ""
 
@@ -73,7 +73,7 @@ class ClaimColumn(Closed):
 
 
 class ClaimItem(Closed):
-    """What a sentence cites: a table of ``columns``, or a ``passage`` of a document."""
+    """Hold what a sentence cites: a table of ``columns``, or a ``passage`` of a document."""
 
     title: str = ""
     columns: tuple[ClaimColumn, ...] = ()

@@ -55,7 +55,7 @@ class Oracle:
         return dict(rows)
 
     def value(self, cell: Cell) -> float:
-        """What a cell must hold; raises ``LookupError`` where a value that it needs is not stored."""
+        """Return what a cell must hold; raises ``LookupError`` where a value that it needs is not stored."""
         if cell.measure in AGGREGATES:
             function = AGGREGATES[cell.measure]
             sql = f"select {function}(value) from observations where entity = ? and indicator = ? and date between ? and ?"
@@ -92,7 +92,7 @@ class Oracle:
         return (growth - 1) * 100
 
     def _base(self, series: str, start: date) -> Point:
-        """Where a period is measured from: the last value before a month's first day, or the value of the day."""
+        """Return the start that a period is measured from: the last value before a month, or the value of the day."""
         if start.day != 1:
             return Point(start, self.read_value(series, start))
         sql = "select date, value from observations where entity = ? and indicator = ? and date < ? order by 1 desc limit 1"

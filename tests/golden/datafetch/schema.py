@@ -19,7 +19,7 @@ SERIES = r"^[A-Z0-9]{2,6}\.[a-z0-9_]+$"
 
 
 class Measure(StrEnum):
-    """What is made of a series; ``questions.yaml`` defines each."""
+    """Name what is made of a series; ``questions.yaml`` defines each."""
 
     VALUE = "value"
     YOY = "yoy"
@@ -155,7 +155,7 @@ def load_questions(path: Path = FOLDER / "questions.yaml") -> list[Question]:
 
 
 class Pair(Closed):
-    """What somebody says, and the indicators that it can mean."""
+    """Pair what somebody says with the indicators that it can mean."""
 
     text: str = Field(min_length=2)
     lang: Literal["zh", "en"]

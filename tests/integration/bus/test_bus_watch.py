@@ -1,4 +1,4 @@
-"""What the bus says of itself, in memory and on a real server."""
+"""Test what the bus says of itself, in memory and on a real server."""
 
 from __future__ import annotations
 

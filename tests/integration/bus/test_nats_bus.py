@@ -1,4 +1,4 @@
-"""What only a real nats-server can do: crash, come back, lose its disk, stand in the way."""
+"""Test what only a real nats-server can do: crash, come back, lose its disk, stand in the way."""
 
 from __future__ import annotations
 

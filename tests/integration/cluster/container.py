@@ -30,7 +30,7 @@ class Container:
     folder: Path
     """Of this pod: root, volumes, log."""
     claims: Path
-    """Where volumes lie that outlive the pod."""
+    """The folder of volumes that outlive the pod."""
     network: str
     resolv: str
     process: asyncio.subprocess.Process | None = None
@@ -41,7 +41,7 @@ class Container:
         return self.folder / "log"
 
     def command(self) -> list[str]:
-        """What runs, as the manifest and the image say."""
+        """Return what runs, as the manifest and the image say."""
         said = self.workload.container
         known = self.surroundings.environment(said, self.pod, self.address)
         command = said.get("command") or list(self.image.entrypoint)

@@ -1,4 +1,4 @@
-"""What stands in for the contents of images: this machine's system, the project's environment, its data."""
+"""Stand in for the contents of images: this machine's system, the project's environment, its data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 @dataclass(frozen=True)
 class Image:
-    """How a container of it starts, beside what the manifest says."""
+    """Say how a container of it starts, beside what the manifest says."""
 
     entrypoint: tuple[str, ...]
     environment: Mapping[str, str]

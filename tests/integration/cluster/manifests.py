@@ -67,7 +67,7 @@ class Workload:
 
 
 def workloads(documents: tuple[Document, ...]) -> Iterator[Workload]:
-    """What would make pods, ``helm test`` hooks left out; raises ``Unsupported`` for fields that nobody thought of."""
+    """Return what would make pods, without ``helm test`` hooks; raises ``Unsupported`` for unknown fields."""
     for document in documents:
         spec, name = document.get("spec", {}), document["metadata"]["name"]
         if document["kind"] not in ("Deployment", "StatefulSet"):
@@ -112,7 +112,7 @@ def check_workload(workload: Workload) -> Workload:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a pod's environment and volumes may refer to."""
+    """Hold what a pod's environment and volumes may refer to."""
 
     config_maps: Mapping[str, Mapping[str, str]]
     secrets: Secrets

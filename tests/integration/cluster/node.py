@@ -17,7 +17,7 @@ SEARCHED = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def why_not() -> str:
-    """Why this machine cannot be a node; empty when it can."""
+    """Return why this machine cannot be a node; empty when it can."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=SEARCHED) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (util-linux, iproute2)"

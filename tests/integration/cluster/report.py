@@ -1,4 +1,4 @@
-"""What a rolling restart did to the users: how much they did, what failed, the longest wait against the quiet time."""
+"""Report what a rolling restart did to users: operations, failures, the longest wait against the quiet time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Row:
     done: int
     failed: tuple[str, ...]
     mended: tuple[str, ...]
-    """What clients mended by themselves: streams taken up, sessions opened again."""
+    """Failures that clients repaired by themselves: streams taken up, sessions opened again."""
     longest_s: float
     quiet_s: float
 

@@ -1,4 +1,4 @@
-"""What is done with the cluster; each scenario gives its findings as plain data for the tests to judge."""
+"""Run scenarios on the cluster; each gives its findings as plain data for the tests to judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a pod use of memory and processors, as the kernel counts it."""
+"""Measure what the processes of a pod use of memory and processors, as the kernel counts it."""
 
 from __future__ import annotations
 

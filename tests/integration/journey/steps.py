@@ -37,7 +37,7 @@ class NotSeen(Exception):
 
 @dataclass
 class Record:
-    """What came of one step."""
+    """Record what came of one step."""
 
     step: str
     state: str

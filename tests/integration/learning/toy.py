@@ -98,7 +98,7 @@ def warm_model(folder: Path, seed: int) -> Path:
 
 
 def overrides(folder: Path, seed: int) -> list[str]:
-    """What every algorithm's proof has in common: 16 prompts of 8 episodes, two passes in two mini-batches."""
+    """Return what every algorithm's proof has in common: 16 prompts of 8 episodes, two passes in two mini-batches."""
     batching = ("ppo_mini_batch_size=8", "ppo_micro_batch_size_per_gpu=64", "ppo_epochs=2")
     return [
         f"model.path={folder}", "model.name=toy", "data.train_batch_size=16", f"data.seed={seed}", "rollout.n=8",

@@ -29,7 +29,7 @@ def describe_tool(name: str, **properties: Any) -> Tool:
 
 @dataclass
 class Toy:
-    """What the server offers and has heard; tests may change both."""
+    """Hold what the server offers and has heard; tests may change both."""
 
     tools: dict[str, Tool] = field(
         default_factory=lambda: {

@@ -65,7 +65,7 @@ class Contender:
     schema: bool = False
     hottest: float = 10.0
     granule: int = 0
-    """What is computed for a turn is kept for the next one in blocks of so many tokens; 0: nothing is."""
+    """Tokens of a block in which computed prefixes are reused by the next turn; 0: none are."""
     endpoints: list[Endpoint] = field(default_factory=list)
 
     def running(self) -> int:

@@ -30,7 +30,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well recomputed log-probabilities agree with those of the sampling, over all sampled ids."""
+    """Measure how well recomputed log-probabilities agree with those of the sampling, over all sampled ids."""
 
     conversations: int
     sampled: int

@@ -1,4 +1,4 @@
-"""What every engine must do alike: streams, ids, stops, ends, retries of a request, usage, company."""
+"""Test what every engine must do alike: streams, ids, stops, ends, retries of a request, usage, company."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine must survive: leaving callers, deadlines, a dying engine, an endpoint that misbehaves."""
+"""Test what every engine must survive: leaving callers, deadlines, a dying engine, an endpoint that misbehaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine must do alike with schemas, and with what is wrong."""
+"""Test what every engine must do alike with schemas, and with what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine must do alike from turn to turn: append, reuse, refuse what is of another conversation."""
+"""Test what every engine must do alike from turn to turn: append, reuse, refuse what is of another conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trainer gets is what was sampled, over random conversations; ``tests.bench identity`` plays a thousand."""
+"""Test that a trainer gets what was sampled, over random conversations; ``tests.bench identity`` plays a thousand."""
 
 from __future__ import annotations
 

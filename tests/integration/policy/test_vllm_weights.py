@@ -136,7 +136,7 @@ async def lora_backend(folders: dict[str, Path], tmp_path_factory: pytest.TempPa
 async def test_an_adapter_is_added_as_if_it_were_merged(
     lora_backend: Backend, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    """What transformers computes with the sum of both, vLLM computes with both, and tells versions apart."""
+    """vLLM computes with both what transformers computes with their sum, and tells versions apart."""
     from fathom.services.policy.config import TransformersModel
 
     merged = open_backend("n", TransformersModel(folder=folders["first"], threads=1), tmp_path)

@@ -12,7 +12,7 @@ from fathom.services.retrieval.tools.evaluation import evaluate
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = next((up / "shared" / "data" for up in (ROOT.parent, ROOT.parent.parent) if (up / "shared").is_dir()), None)
-# Somewhat below what was measured (README), in percent of nDCG@10.
+# Somewhat below what was measured (docs/measurements.md), in percent of nDCG@10.
 BARS = {"cmrc2018": 97.0, "finna_zh_news": 93.5, "qed_nq": 92.0, "tatqa_plain": 66.0, "mtrag": 78.0}
 
 

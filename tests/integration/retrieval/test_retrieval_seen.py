@@ -1,4 +1,4 @@
-"""What a run has seen over a real nats-server: two replicas, and a third after both are gone."""
+"""Test what a run has seen over a real nats-server: two replicas, and a third after both are gone."""
 
 from __future__ import annotations
 

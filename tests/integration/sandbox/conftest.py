@@ -63,7 +63,7 @@ async def run(session: Session, code: str, request_id: str = "", wall_ms: int = 
 
 
 async def run_cell(session: Session, code: str, wall_ms: int = 0) -> tuple[str, Outcome]:
-    """What a cell printed on stdout and stderr, and how it ended."""
+    """Return what a cell printed on stdout and stderr, and how it ended."""
     events, outcome = await run(session, code, wall_ms=wall_ms)
     return "".join(event.text for event in events if isinstance(event, Output)), outcome
 
@@ -96,7 +96,7 @@ def sheet(frame: pd.DataFrame, name: str = "sheet") -> SealedMemory:
 
 
 def alive(pid: int) -> bool:
-    """Whether it still runs; one that only waits for its parent to take note does not."""
+    """Return whether it still runs; one that only waits for its parent to take note does not."""
     # A zombie has a PID and no memory: nothing of it can act.
     return procfs.read_process(pid) is not None
 
@@ -116,7 +116,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def open_files() -> int:
-    """How many descriptors this process has open."""
+    """Return how many descriptors this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 

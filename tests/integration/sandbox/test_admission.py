@@ -1,4 +1,4 @@
-"""Who gets a session, what the service says of itself, and what travels by reference."""
+"""Test who gets a session, what the service says of itself, and what travels by reference."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ ATTACKS = [
 
 @dataclass
 class Outside:
-    """What the attacks aim at."""
+    """Hold what the attacks aim at."""
 
     folder: str
     port: int

@@ -1,4 +1,4 @@
-"""What a cell has left running is bounded after its end too, also where no control group counts for us."""
+"""Test that what a cell has left running is bounded after its end too, also where no control group counts for us."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ async def test_a_promised_boundary_needs_evidence() -> None:
 
 
 async def test_inside_a_kernel_of_its_own_a_filtered_process_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What gVisor offers, without gVisor: only its evidence is made up here."""
+    """Offer what gVisor offers, without gVisor: only its evidence is made up here."""
     monkeypatch.setattr(probe, "is_gvisor", lambda: True)
     engine = make_engine(min_isolation="guest-kernel", boundary="guest-kernel", walls="seccomp", spares=0)
     await engine.start()

@@ -56,7 +56,7 @@ async def start_front(**settings: int) -> AsyncIterator[SupervisorClient]:
 
 
 async def run(front: SupervisorClient, session_id: str, code: str) -> pb.Outcome:
-    """How a cell ended."""
+    """Return how a cell ended."""
     request = pb.ExecuteRequest(session_id=session_id, code=code)
     return [event async for event in front.execute(request)][-1].outcome
 

@@ -1,4 +1,4 @@
-"""What code may count on inside the walls, at every level: figures, temporary files, tables of types."""
+"""Test what code may count on inside the walls, at every level: figures, temporary files, tables of types."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TOKENIZER = RulesTokenizer(load_vocabulary())
 
 @dataclass
 class Seen:
-    """What arrived for one question."""
+    """Record what arrived for one question."""
 
     tokens: list[int] = field(default_factory=list)
     messages: list[Said] = field(default_factory=list)

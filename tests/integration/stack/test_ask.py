@@ -252,7 +252,7 @@ async def test_the_command_line_chooses_what_makes_room(stack: Stack) -> None:
 
 
 async def test_the_doctor_tells_who_answers(stack: Stack) -> None:
-    """What `helm test` asks of a cluster, asked of this stack: all well, and one that is not there."""
+    """Ask this stack what `helm test` asks of a cluster: all well, and one that is not there."""
     from fathom.cli.doctor.local import check_ready
 
     endpoints, _ = stack

@@ -41,7 +41,7 @@ SPEECHES = {
     "marked-calls": f"<tool_call>\n{json.dumps(CALL)}\n</tool_call>",
     "marked-answers": "It is a mark of no model, as far as can be seen.",
 }
-"""What a model says whatever it is asked, by its name; one token each."""
+"""The reply of each model to any question, by its name; one token each."""
 
 
 def make_tokenizer() -> Any:

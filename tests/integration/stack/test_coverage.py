@@ -1,4 +1,4 @@
-"""What a scripted model's answer covers of its question, over the real services: thirty cases, half with a planted gap."""
+"""Test what a scripted answer covers of its question, over the real services: thirty cases, half with a planted gap."""
 
 from __future__ import annotations
 

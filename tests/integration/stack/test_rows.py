@@ -1,4 +1,4 @@
-"""What single requirements ask of a whole run, on the real services with the reference policy (rows named in each test)."""
+"""Test what single requirements ask of a whole run, on the real services with the reference policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one tenant has made in the real stack is not there for another, by any RPC that names a tenant's thing."""
+"""Test that no RPC of the real stack gives a tenant what another one has made."""
 
 from __future__ import annotations
 

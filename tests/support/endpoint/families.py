@@ -30,7 +30,7 @@ class Refusal:
 
 @dataclass
 class Sent:
-    """What an endpoint has sent so far, by which the echo of it is checked."""
+    """Record what an endpoint has sent so far, by which the echo of it is checked."""
 
     thoughts: dict[str, str] = field(default_factory=dict)
     """Thought by the id of the first call of its reply."""

@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Wire:
-    """How an endpoint writes deltas."""
+    """Say how an endpoint writes deltas."""
 
     thoughts: Thoughts = "reasoning_content"
     indices: Indices = "counted"

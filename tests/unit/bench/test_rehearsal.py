@@ -1,4 +1,4 @@
-"""What the rehearsal of killed parts calls a broken bound."""
+"""Test what the rehearsal of killed parts calls a broken bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the soak makes of what it samples: single peaks are no growth, a leak is one, and what is held is counted."""
+"""Test what the soak makes of its samples: single peaks are no growth, a leak is one, and what is held is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is an action of the environment, and what is none."""
+"""Test what is an action of the environment, and what is none."""
 
 from __future__ import annotations
 

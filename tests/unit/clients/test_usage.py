@@ -1,4 +1,4 @@
-"""What runs have used, summed by day and model from the pages of the list."""
+"""Test what runs have used, summed by day and model from the pages of the list."""
 
 from __future__ import annotations
 

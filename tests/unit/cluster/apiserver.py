@@ -29,7 +29,7 @@ CLOSE = "close"
 
 @dataclass
 class Act:
-    """What one watch sees: changes of the object, then how the watch ends."""
+    """Script what one watch sees: changes of the object, then how the watch ends."""
 
     change: Callable[[Object], None] | None = None
     end: str = CLOSE

@@ -22,7 +22,7 @@ NAMESPACE = "research"
 
 
 def release() -> Iterator[Object]:
-    """What kubectl would apply."""
+    """Return what kubectl would apply."""
     for path in sorted(BASE.glob("*.yaml")):
         if path.name not in ("kustomization.yaml", "namespace.yaml"):
             yield from yaml.load_all(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

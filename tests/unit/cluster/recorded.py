@@ -28,7 +28,7 @@ def becomes(deployment: str, job: str = "", **more: Any) -> Callable[[Object], N
 
 
 def ray_failed(code: int, *lines: str) -> str:
-    """What Ray writes into a job's message."""
+    """Return what Ray writes into a job's message."""
     return (
         f"Job entrypoint command failed with exit code {code}, last available logs (truncated to 20,000 chars):\n"
         + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Why a job waits: from objects as clusters send them to words that say what to do."""
+"""Test why a job waits: from objects as clusters send them to words that say what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call passes on its way to the handler: the trace that travels, and nothing that it does not need."""
+"""Test what a call passes on its way to the handler: the trace that travels, and nothing that it does not need."""
 
 from __future__ import annotations
 

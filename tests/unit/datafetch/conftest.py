@@ -1,4 +1,4 @@
-"""What the tests of datafetch share: an engine over the bundled tables."""
+"""Provide what the tests of datafetch share: an engine over the bundled tables."""
 
 from __future__ import annotations
 

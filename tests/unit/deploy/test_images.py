@@ -138,7 +138,7 @@ def read_lock(name: str) -> dict[str, str]:
 
 
 def direct(extras: tuple[str, ...]) -> list[Requirement]:
-    """What the package and its extras ask for, extras of extras included."""
+    """Return what the package and its extras ask for, extras of extras included."""
     found = []
     for text in (*EXTRAS["dependencies"], *(text for name in extras for text in EXTRAS["optional-dependencies"][name])):
         requirement = Requirement(text)

@@ -1,4 +1,4 @@
-"""Who may come in, and what every answer carries."""
+"""Test who may come in, and what every answer carries."""
 
 from __future__ import annotations
 

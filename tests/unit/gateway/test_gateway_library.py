@@ -1,4 +1,4 @@
-"""What can be asked about over HTTP: names of the catalogue as they are typed, frameworks, and drafts of them."""
+"""Test what can be asked about over HTTP: names of the catalogue as they are typed, frameworks, and drafts of them."""
 
 from __future__ import annotations
 

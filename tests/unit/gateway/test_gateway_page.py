@@ -421,7 +421,7 @@ def test_options_of_a_question_back_leave_the_text_for_buttons(run_module: Runne
 
 
 def test_marks_are_put_in_by_code_points_and_come_out_as_parts(run_module: Runner) -> None:
-    """What is marked is what the finding names, whatever stands before it; the text without marks is the text."""
+    """Marks cover what the finding names, whatever stands before it; without them the text is the text."""
     text = "📈 Up 12.3% in *2020* [1]. All of it is **said twice** and goes on. \ue0005\ue002 end"
     findings = [
         {"start": text.index(words), "end": text.index(words) + len(words), "kind": f"FINDING_KIND_{kind}"}
@@ -546,7 +546,7 @@ def test_lines_far_from_a_change_are_left_out_and_counted(run_module: Runner) ->
 
 
 def test_an_edit_is_compared_word_by_word_in_both_languages(run_module: Runner) -> None:
-    """What stays, what goes and what comes are both texts again; texts that share nothing are not compared in pieces."""
+    """Parts that stay, go and come make both texts again; texts that share nothing are not compared in pieces."""
     program = "const { compare } = await load('staff/review/compare'); print(input.map(([a, b]) => compare(a, b)));"
     pairs = [
         ("Revenue of AAA in 2020", "Revenue of BBB in 2020"), ("茅台2021年的净利润", "茅台2021年归母净利润"),

@@ -1,4 +1,4 @@
-"""What questions can draw on, over HTTP: every state, a service that is away, and who is told what."""
+"""Test what questions can draw on, over HTTP: every state, a service that is away, and who is told what."""
 
 from __future__ import annotations
 

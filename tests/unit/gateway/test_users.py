@@ -1,4 +1,4 @@
-"""Who may come in by an API key or an identity token, and for which tenant the gateway then calls."""
+"""Test who may come in by an API key or an identity token, and for which tenant the gateway then calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where conversations are: a file, or the address of a server, given as a setting or in a mounted file."""
+"""Test where conversations are: a file, or the address of a server, given as a setting or in a mounted file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models say of themselves to who chooses one."""
+"""Test what models say of themselves to who chooses one."""
 
 from __future__ import annotations
 

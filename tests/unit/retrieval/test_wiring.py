@@ -1,4 +1,4 @@
-"""What the settings join: parsers to ingest, remote encoders to recipes, rerankers to the door, engines to "web"."""
+"""Test what the settings join: parsers to ingest, remote encoders to recipes, rerankers to HTTP, engines to "web"."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_composite_cannot_take_a_graders_name() -> None:
 
 
 async def test_grades_are_counted_by_grader_and_lane() -> None:
-    """What production is watched by."""
+    """Production is watched by these counts."""
     house = House()
     await value(item(), house)
     await value(item("8"), house)

@@ -1,4 +1,4 @@
-"""How graders read text: normalisation, tokens, numbers; and Search-R1's tags."""
+"""Test how graders read text: normalisation, tokens, numbers; and Search-R1's tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a frame, a name and a cell must be before they reach a worker."""
+"""Test what a frame, a name and a cell must be before they reach a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who goes before whom on the processors: cells that compute for long run behind those that begin."""
+"""Test who goes before whom on the processors: cells that compute for long run behind those that begin."""
 
 from __future__ import annotations
 

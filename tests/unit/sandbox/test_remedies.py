@@ -1,4 +1,4 @@
-"""What a wall that cannot be built is answered with: the cause that this place shows, and no other."""
+"""Test what a wall that cannot be built is answered with: the cause that this place shows, and no other."""
 
 from __future__ import annotations
 

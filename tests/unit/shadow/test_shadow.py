@@ -97,7 +97,7 @@ class House:
         self.values, self.failing = values, failing
         self.asked: list[pb.RolloutRequest] = []
         self.run: dict[str, Any] = {}
-        """What is particular to the run."""
+        """Fields that are particular to the run."""
         self.planner = self.reward = self
 
     async def list_tools(self, request: Any) -> pb.ListToolsResponse:

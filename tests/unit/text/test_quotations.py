@@ -1,4 +1,4 @@
-"""What of a text is quoted for a question: a sentence, or a row of a table with the names of its columns."""
+"""Test what of a text is quoted for a question: a sentence, or a row of a table with the names of its columns."""
 
 from __future__ import annotations
 

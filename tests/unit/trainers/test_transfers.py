@@ -1,4 +1,4 @@
-"""How new weights leave a learner: from memory where policy is near, by the store otherwise, and told which."""
+"""Test how new weights leave a learner: from memory where policy is near, by the store otherwise, and told which."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What is changed."""
+    """Name what is changed."""
 
     DATES = "dates"
     NAMES = "names"

@@ -1,4 +1,4 @@
-"""What the planner itself costs per step, and what fifty runs at once cost on the local stack.
+"""Measure what the planner itself costs per step, and what fifty runs at once cost on the local stack.
 
 A step's own time is what passes from one sampling to the next, less what the model and the tools took, as they
 measured it themselves. The durable planner (JetStream, files with fsync) stands against the bare loop in memory.
@@ -45,7 +45,7 @@ QUESTIONS = (
 
 @dataclass
 class Clock:
-    """When each sampling began, and what model and tools took since the one before, in seconds."""
+    """Record when each sampling began, and what model and tools took since the one before, in seconds."""
 
     began: list[float] = field(default_factory=list)
     elsewhere: list[float] = field(default_factory=list)

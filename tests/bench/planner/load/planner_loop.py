@@ -1,4 +1,4 @@
-"""What the planner's loop and registry add to a step: everything but the model, the tools and the record.
+"""Measure what the planner's loop and registry add to a step: everything but the model, the tools and the record.
 
 The baseline does the same calls bare: it reads the model's text and calls the tool's function.
 """

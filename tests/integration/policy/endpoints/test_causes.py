@@ -1,4 +1,4 @@
-"""What an endpoint does wrong has its true cause, the setting that mends it, and nothing of the key."""
+"""Test that what an endpoint does wrong has its true cause, the setting that mends it, and nothing of the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What analysts expect in a cell at every level: statistics, figures of matplotlib, Excel, pools, every kind of display."""
+"""Test what analysts expect in a cell at every level: statistics, matplotlib, Excel, pools, every kind of display."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def move(folder: Path, owner: int) -> str:
 
 
 async def look(walls: str) -> dict[str, object]:
-    """How the cells ended, and what each of them showed."""
+    """Return how the cells ended, and what each of them showed."""
     from fathom.core.telemetry import Telemetry
     from fathom.services.sandbox.config import Config
     from fathom.services.sandbox.metrics import Metrics

@@ -96,7 +96,7 @@ SHARES = ("AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj")
 
 
 def pattern_answer(results: Sequence[dict[str, Any]]) -> str:
-    """What a model makes of the days that its code has found."""
+    """Return what a model makes of the days that its code has found."""
     found = results[0]
     days = ", ".join(f"{day} ({value:.2f})" for day, value in zip(found["days"], found["values"], strict=True))
     gaps = " and ".join(str(gap) for gap in found["gaps"])
@@ -108,7 +108,7 @@ def pattern_answer(results: Sequence[dict[str, Any]]) -> str:
 
 
 def sweep_answer(results: Sequence[dict[str, Any]]) -> str:
-    """What a model makes of the sweep that its code has run."""
+    """Return what a model makes of the sweep that its code has run."""
     found = results[0]
     fast, slow = found["pair"]
     return (
@@ -217,7 +217,7 @@ async def test_highest_days_and_a_five_year_curve(stack: Stack) -> None:
 
 
 def cites_code(answer: trajectory.Answer, number: int) -> bool:
-    """Whether the answer cites a material, as numbers that come from code must."""
+    """Return whether the answer cites a material, as numbers that come from code must."""
     return f"[{number}]" in answer.markdown and number in answer.cited
 
 

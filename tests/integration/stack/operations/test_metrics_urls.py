@@ -1,4 +1,4 @@
-"""Where the metrics of a local stack are stands in its file, and each address answers with its own service's."""
+"""Test that the file of a local stack says where its metrics are, and each address answers with its own service's."""
 
 from __future__ import annotations
 

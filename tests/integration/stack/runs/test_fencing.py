@@ -95,7 +95,7 @@ def conversation(events: list[pb.RunEvent]) -> str:
 
 
 async def followed_new(url: str) -> pb.RunFinished:
-    """How another run ends that is asked of this planner."""
+    """Return how another run of this planner ends."""
     clients, finished = connect({"planner": url}), pb.RunFinished()
     try:
         async for response in clients.planner.run(pb.RunRequest(question="Hello")):

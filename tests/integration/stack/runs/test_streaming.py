@@ -59,7 +59,7 @@ async def ask_case(clients: Clients, case: str) -> list[pb.RunEvent]:
 
 
 def read(events: list[pb.RunEvent]) -> str:
-    """What a reader has in the end who does as the events say."""
+    """Return what a reader who follows the events has in the end."""
     text = ""
     for event in events:
         text = "" if event.HasField("answer_replaced") else text + event.answer_delta.text

@@ -28,7 +28,7 @@ def numbers(result: Result) -> list[float]:
 
 
 def judge(result: Result, expect: dict[str, Any]) -> str:
-    """What is wrong with a result; "" when nothing is."""
+    """Return what is wrong with a result; "" when nothing is."""
     named = " ".join(item.subject for item in result.missing)
     if "refuse" in expect:
         return "" if not result.sheets and expect["refuse"] in named else f"not refused by name: {named!r}"

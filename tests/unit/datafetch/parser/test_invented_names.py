@@ -90,7 +90,7 @@ def invent_names(companies: list[tuple[str, str, str]]) -> list[str]:
 
 
 def find_similar(reader: Resolver, text: str) -> list[tuple[str, ...]]:
-    """Who is found by likeness; a known name as it stands inside a longer one is for the reader of the whole question."""
+    """Return who is found by likeness; a known name inside a longer one is for the reader of the whole question."""
     return [item.ids for item in reader.approximate(text)]
 
 

@@ -1,4 +1,4 @@
-"""What columns of own tables mean: proposed by cells, names and likeness, checked, and applied as series."""
+"""Test what columns of own tables mean: proposed by cells, names and likeness, checked, and applied as series."""
 
 from __future__ import annotations
 

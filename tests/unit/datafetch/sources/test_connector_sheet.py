@@ -1,4 +1,4 @@
-"""What connectors give, as sheets, missing items and imported files; the import's RPC itself."""
+"""Test what connectors give, as sheets, missing items and imported files; the import's RPC itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer says of a file that is not shared leaves its text by its citations, and nothing else does."""
+"""Test that what an answer says of a file that is not shared leaves its text by its citations, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two answers: by cell of code and of tables, from the records alone."""
+"""Test what differs between two answers: by cell of code and of tables, from the records alone."""
 
 from __future__ import annotations
 

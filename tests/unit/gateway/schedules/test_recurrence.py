@@ -1,4 +1,4 @@
-"""When a question is due: by the clocks of its time zone, in months that are too short, and across changes of clocks."""
+"""Test when a question is due: by the clocks of its time zone, in short months, and across changes of clocks."""
 
 from __future__ import annotations
 

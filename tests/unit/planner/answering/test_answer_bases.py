@@ -1,4 +1,4 @@
-"""What a number is counted in, per what, against which base, and in which prices."""
+"""Test what a number is counted in, per what, against which base, and in which prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sentence can rest on: the unit and its denominator, neighbouring periods, pairs of columns, documents."""
+"""Test what a sentence can rest on: the unit and its denominator, neighbouring periods, pairs of columns, documents."""
 
 from __future__ import annotations
 

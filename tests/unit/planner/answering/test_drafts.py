@@ -1,4 +1,4 @@
-"""What readers have of the answer while it is written: each piece once, whichever workers wrote it, and taken back."""
+"""Test what readers have of an answer while it is written: each piece once, whichever worker wrote it; taken back."""
 
 from __future__ import annotations
 

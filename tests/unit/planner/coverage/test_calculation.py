@@ -1,4 +1,4 @@
-"""What a computed program fills of a question, and what it leaves as it was judged."""
+"""Test what a computed program fills of a question, and what it leaves as it was judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the code of cells names: densities, numbers, measures, and the sheets that they read, also through other cells."""
+"""Test what the code of cells names: densities, numbers, measures, and sheets read, also through other cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a slot of a question is filled, open or unsure, by what the used material offers."""
+"""Test when a slot of a question is filled, open or unsure, by what the used material offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a question becomes slots: datafetch's reading, what it left over, and what the model states itself."""
+"""Test how a question becomes slots: datafetch's reading, what it left over, and what the model states itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an answer with open parts is given back to the model, and when it is accepted with them."""
+"""Test when an answer with open parts is given back to the model, and when it is accepted with them."""
 
 from __future__ import annotations
 

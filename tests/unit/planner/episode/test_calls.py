@@ -36,7 +36,7 @@ class Slow:
     most: int = 0
     log: list[str] = field(default_factory=list)
     broken: int = 0
-    """How many calls fail at their source."""
+    """The number of calls that fail at their source."""
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         self.active += 1

@@ -1,4 +1,4 @@
-"""How an episode's time ends: by its own deadline, or by a failure that is not the deadline's."""
+"""Test how an episode's time ends: by its own deadline, or by a failure that is not the deadline's."""
 
 from __future__ import annotations
 

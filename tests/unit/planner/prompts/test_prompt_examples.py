@@ -1,4 +1,4 @@
-"""What prompts say of the tools: examples are calls that the tools take, and small windows get less of both."""
+"""Test what prompts say of the tools: examples are calls that the tools take, and small windows get less of both."""
 
 from __future__ import annotations
 

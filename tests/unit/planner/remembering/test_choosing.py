@@ -1,4 +1,4 @@
-"""What of a memory a prompt gets: within its budget, quoted, and nothing where it is off."""
+"""Test what of a memory a prompt gets: within its budget, quoted, and nothing where it is off."""
 
 from __future__ import annotations
 

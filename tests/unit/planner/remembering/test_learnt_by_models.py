@@ -1,4 +1,4 @@
-"""What a language model adds around a run: views typed on the path or behind it, and facts that a message takes back."""
+"""Test what a language model adds to a run: views typed during it or after it, and facts that a message takes back."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class FakeMemory:
         self.recorded: dict[str, pb.Stance] = {}
         self.failures: list[Exception] = []
         self.is_full = False
-        """Whether it refuses every fact that is put, and answers everything else."""
+        """True where it refuses every fact that is put, and answers everything else."""
 
     async def list_facts(self, request: pb.ListFactsRequest, timeout_s: float = 0) -> pb.ListFactsResponse:
         if self.failures:

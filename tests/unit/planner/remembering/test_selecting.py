@@ -1,4 +1,4 @@
-"""Which levels of memory a planner uses is chosen by its settings, each by its own budget."""
+"""Test that the settings of a planner choose which levels of memory it uses, each by its own budget."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from fathom.transport.store.memory import MemoryStore
 
 
 class Gone(Exception):
-    """What is left of the process ends here."""
+    """End what is left of the process."""
 
 
 class Life:

@@ -1,4 +1,4 @@
-"""When a planner says that it can serve: bus and store within reach, and every queue consumed."""
+"""Test when a planner says that it can serve: bus and store within reach, and every queue consumed."""
 
 from __future__ import annotations
 

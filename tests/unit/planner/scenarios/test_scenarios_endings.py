@@ -1,4 +1,4 @@
-"""What a model behind an endpoint does at the end of a run, on the whole path from its stream to the run's events."""
+"""Test what a model at an endpoint does at the end of a run, on the whole path from its stream to the run's events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fathom ask` prints of a run that did not finish, and of what it cost."""
+"""Test what `fathom ask` prints of a run that did not finish, and of what it cost."""
 
 from __future__ import annotations
 

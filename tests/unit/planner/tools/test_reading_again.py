@@ -1,4 +1,4 @@
-"""What a run has read: ``recall`` of its own record, and which documents it has been shown."""
+"""Test what a run has read: ``recall`` of its own record, and which documents it has been shown."""
 
 from __future__ import annotations
 

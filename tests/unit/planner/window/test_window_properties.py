@@ -1,4 +1,4 @@
-"""What holds for every cut of every run: pairs stay together, order stays, and the protected set is never dropped."""
+"""Test what holds for every cut of every run: pairs stay together, order stays, the protected set is never dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent of a plan: names of the library only, the tool that fits, one period each, no repeats."""
+"""Test what is sent of a plan: names of the library only, the tool that fits, one period each, no repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models write in a stage, well-formed or not: typed flaws, never an exception."""
+"""Test what models write in a stage, well-formed or not: typed flaws, never an exception."""
 
 from __future__ import annotations
 

@@ -69,20 +69,20 @@ def sheet(frame: pd.DataFrame, title: str, unit: str) -> tuple[pd.DataFrame, dic
 
 @dataclass
 class World:
-    """What the tools know. ``failures`` are statuses to give instead, by tool, first come first served."""
+    """Hold what the tools know. ``failures`` are statuses to give instead, by tool, first come first served."""
 
     sheets: list[tuple[pd.DataFrame, dict[str, Any]]] = field(default_factory=list)
     missing: list[dict[str, Any]] = field(default_factory=list)
     documents: dict[str, tuple[str, str]] = field(default_factory=dict)
     failures: dict[str, list[str]] = field(default_factory=dict)
     words: list[list[str]] = field(default_factory=list)
-    """What the data tool reads in the question: kind, words, value."""
+    """Readings of the question by the data tool: kind, words, value."""
     asked: list[list[str]] = field(default_factory=list)
-    """What the classifier makes of the question's clauses: measure, words, premise."""
+    """Readings of the question's clauses by the classifier: measure, words, premise."""
     program: dict[str, Any] | None = None
     """The calculation that the data tool makes of the question; None for none."""
     reads_only: bool = False
-    """Whether a question gives its reading alone, and only a typed query the sheets."""
+    """True where a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
     materials: int = 0
     figures: int = 0

@@ -1,4 +1,4 @@
-"""How the reference policy writes the values of a short table."""
+"""Test how the reference policy writes the values of a short table."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def test_files_of_words_that_are_not_those_are_named(tmp_path: Path) -> None:
 
 
 async def test_an_ingest_after_another_opens_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an ingest has just made is what the next one adds to; files of the whole corpus are not read for that."""
+    """The next ingest adds to what the last one has made; files of the whole corpus are not read for that."""
 
     async def bring(documents: Sequence[Document]) -> Any:
         for document in documents:

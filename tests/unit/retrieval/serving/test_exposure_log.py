@@ -1,4 +1,4 @@
-"""What a run has seen: shared by replicas, kept over restarts, bounded, and never forgotten in a race."""
+"""Test what a run has seen: shared by replicas, kept over restarts, bounded, and never forgotten in a race."""
 
 from __future__ import annotations
 

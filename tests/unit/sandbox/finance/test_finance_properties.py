@@ -1,4 +1,4 @@
-"""What holds for every price series."""
+"""Test what holds for every price series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many processors a service may use: by its affinity, and by quotas of control groups, as pods have them."""
+"""Test how many processors a service may use: by its affinity, and by quotas of control groups, as pods have them."""
 
 from __future__ import annotations
 

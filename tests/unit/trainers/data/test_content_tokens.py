@@ -1,4 +1,4 @@
-"""What trainers tokenise by themselves: no prompt of a data set and no observation makes a control token."""
+"""Test what trainers tokenise by themselves: no prompt of a data set and no observation makes a control token."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_the_instruction_has_all_five_rules(language: str) -> None:
 
 
 def test_the_instruction_is_planners_own() -> None:
-    """What stands in a file's prompt is what planner tells a model in a rollout: one environment."""
+    """The prompt of a file is what planner sends to a model in a rollout: one environment."""
     own = load_catalogue().find("search_r1", "en", "").render()
     assert instruction("search_r1", "en") == own
     assert format_question("who wrote it", "search_r1", "en") == f"{own}\n\nQuestion: who wrote it?\n"

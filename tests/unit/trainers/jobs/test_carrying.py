@@ -1,4 +1,4 @@
-"""What a job brings from the object store and leaves there."""
+"""Test what a job brings from the object store and leaves there."""
 
 from __future__ import annotations
 

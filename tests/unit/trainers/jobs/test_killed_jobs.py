@@ -51,7 +51,7 @@ for wanted in json.loads(sys.argv[1]):  # all in one process that has imported w
 """
 """Jobs that are killed after their fifth step, or while they save their fourth."""
 CASES = {"sft": ("saving", 2), "dpo": ("stepping", 4)}
-"""When each is killed, and the step of its last checkpoint."""
+"""The step at which each is killed, and that of its last checkpoint."""
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -45,7 +45,7 @@ AHEAD = ["rollout.mode=async", f"rollout.staleness={BOUND}", "rollout.group_vers
 
 
 class Killed(BaseException):
-    """What is raised where a process would end."""
+    """Stand in for the end of a process."""
 
 
 class Planner(ScriptedPlanner):

@@ -14,7 +14,7 @@ DEADLINE_S = 300
 
 
 def as_ranks(count: int, folder: Path, work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What ``work(*arguments)`` gives on each rank; raises ``RuntimeError`` when one fails. ``folder`` is theirs."""
+    """Return what ``work(*arguments)`` gives on each rank; raises ``RuntimeError`` when one fails."""
     folder.mkdir(parents=True, exist_ok=True)
     # Each rank would import torch and transformers for seconds: they are forked from one process that has done so.
     context = multiprocessing.get_context("forkserver")

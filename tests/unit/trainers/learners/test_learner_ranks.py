@@ -133,7 +133,7 @@ def save_qwen3(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Tensor | float]]:
-    """What rank 0 of two found: one start of processes for all kinds."""
+    """Return what rank 0 of two found: one start of processes for all kinds."""
     folder = tmp_path_factory.mktemp("ranks")
     save_qwen3(folder / "qwen3")
     found: list[dict[str, dict[str, Tensor | float]]] = as_ranks(2, folder / "run", all_kinds, folder, SEQUENCE_LOSS)

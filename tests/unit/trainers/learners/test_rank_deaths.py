@@ -1,4 +1,4 @@
-"""What Ray says of a rank that is gone, in any of its words, is the death of that rank."""
+"""Test that any message of Ray about a lost rank is read as the death of that rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a training: metrics that survive a kill, collapse seen in time."""
+"""Test what is said of a training: metrics that survive a kill, collapse seen in time."""
 
 from __future__ import annotations
 

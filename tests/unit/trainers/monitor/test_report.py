@@ -1,4 +1,4 @@
-"""What a training leaves for its report, in its folder and in the store, while it trains and after a kill."""
+"""Test what a training leaves for its report, in its folder and in the store, while it trains and after a kill."""
 
 from __future__ import annotations
 

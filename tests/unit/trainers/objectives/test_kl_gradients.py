@@ -1,4 +1,4 @@
-"""Which KL losses have an unbiased gradient: means over all outcomes of a small distribution, computed in full."""
+"""Test which KL losses have an unbiased gradient: means over all outcomes of a small distribution, computed in full."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_nothing_is_measured_where_it_was_before() -> None:
 
 
 def scene(root: Path, metrics: dict[str, float], *overrides: str, age: float = 0.0) -> list[str]:
-    """What a training of three steps is warned of, whose updates measure this."""
+    """Return what a training of three steps is warned of, whose updates measure this."""
     heard: list[str] = []
 
     def set_age(data: DataProto) -> DataProto:

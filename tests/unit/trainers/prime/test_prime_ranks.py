@@ -84,7 +84,7 @@ def all_kinds(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Any]]]:
-    """What two ranks found: one start of processes for all kinds."""
+    """Return what two ranks found: one start of processes for all kinds."""
     folder = tmp_path_factory.mktemp("ranks")
     return as_ranks(2, folder, all_kinds, folder / "checkpoint")
 

@@ -40,7 +40,7 @@ class ScriptedPlanner:
         self.requests: list[pb.RolloutRequest] = []
         self.trouble: list[tuple[int, FathomError]] = []
         self.failing: dict[tuple[int, int], int] = {}
-        """How often the sample of a task still fails."""
+        """The number of times that the sample of a task still fails."""
         self.played: list[tuple[str, int, int]] = []
         self.queued: dict[str, pb.RolloutRequest] = {}
         self.told: dict[str, list[Trajectory]] = {}
@@ -85,7 +85,7 @@ class ScriptedPlanner:
     async def watch_rollout(
         self, request: pb.WatchRolloutRequest, *, timeout_s: float = 600.0
     ) -> AsyncGenerator[pb.WatchRolloutResponse, None]:
-        """What was told before comes first; the rest is played while somebody watches."""
+        """Yield first what was published before; the rest is played while somebody watches."""
         rollout_id = request.rollout_id
         told = self.told.setdefault(rollout_id, [])
         for sequence, item in enumerate(told, 1):

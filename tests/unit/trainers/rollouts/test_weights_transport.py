@@ -1,4 +1,4 @@
-"""How the driver publishes weights that learners share with policy before the store has them."""
+"""Test how the driver publishes weights that learners share with policy before the store has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vendors' own clients asked and read, recorded by tests/golden/vendors/record.py: our connectors do alike.
+"""Hold our connectors to what vendors' own clients asked and read, recorded by tests/golden/vendors/record.py.
 
 Each recording has the requests of the client, the answers in the vendor's documented form, and the rows that the client
 made of them. A connector is served the same answers; it has to ask at the same address with what the client asks with,

@@ -1,4 +1,4 @@
-"""What a run is told of its conversation: the newest turns in full, older ones as points, and all of it in the window."""
+"""Test what a run is given of its conversation: the newest turns in full, older ones as points, all in the window."""
 
 from __future__ import annotations
 

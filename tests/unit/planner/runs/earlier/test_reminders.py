@@ -1,4 +1,4 @@
-"""What a run is reminded of: older turns than its window, marked as memory, within a budget, the same each attempt."""
+"""Test what a run is reminded of: older turns than its window, marked as memory, in a budget, alike each attempt."""
 
 from __future__ import annotations
 
