@@ -6,9 +6,12 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -108,11 +111,15 @@ class UsageReader:
         self._reading: asyncio.Task[Snapshot] | None = None
         self._taken, self._fresh_s = 0.0, FRESH_S
         # Of the usual precedence, and one for all sessions: what they can make us read must not keep others waiting.
-        self._slow = ThreadPoolExecutor(1, "pss")
+        self._slow = ThreadPoolExecutor(1, "usage")
 
     async def read_pss(self, pid: int) -> int:
         """Return the memory of a process as PSS, in its turn."""
-        return await asyncio.get_running_loop().run_in_executor(self._slow, read_pss_bytes, pid)
+        return await self.read_in_turn(read_pss_bytes, pid)
+
+    async def read_in_turn(self, read: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function reads that blocks, after what others have asked for before."""
+        return await asyncio.get_running_loop().run_in_executor(self._slow, read, *arguments)
 
     def close(self) -> None:
         """End the thread."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.core.errors import DependencyFailed
+from fathom.core.errors import DependencyFailed, InvalidField, PayloadTooLarge
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.frames import (
     FRAME_HEADER,
@@ -25,8 +26,9 @@ from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, Group, GroupLimits
 from fathom.services.sandbox.supervisor.host.memory import MemoryGauge
-from fathom.services.sandbox.supervisor.host.procfs import Usage, UsageReader
+from fathom.services.sandbox.supervisor.host.procfs import FRESH_COSTS, Usage, UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
+from fathom.services.sandbox.supervisor.host.scratch_use import ScratchLimits, ScratchUse, measure_scratch
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
@@ -92,6 +94,8 @@ class WorkerProcess:
         self._oom_kills = 0
         self._precedence: Precedence | None = None
         self._gauge = MemoryGauge()
+        self._scratch_limits = ScratchLimits(config.scratch_bytes, config.scratch_files)
+        self._scratch_use, self._scratch_due = ScratchUse(), 0.0
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -239,6 +243,28 @@ class WorkerProcess:
         if self._group is not None and usage.resident_bytes > limit:
             return self._group.read_memory_bytes()
         return await self._gauge.measure(usage, limit, reader.read_pss)
+
+    async def measure_scratch(self, usage: Usage, reader: UsageReader) -> ScratchUse:
+        """Return the use of the scratch folder where nothing but the watch bounds it, else no use at all."""
+        # Many files take milliseconds to count, of which a session may cost a tenth of a processor.
+        if self._folder and time.monotonic() >= self._scratch_due:
+            use = await reader.read_in_turn(measure_scratch, self._folder, usage.pids, self._scratch_limits)
+            self._scratch_use, self._scratch_due = use, time.monotonic() + FRESH_COSTS * use.cost_s
+        return self._scratch_use
+
+    async def check_room(self, size_bytes: int, reader: UsageReader) -> None:
+        """Raise ``PayloadTooLarge`` or ``InvalidField("path")`` where one more file would be over the folder's limits.
+
+        A file system of the session's own says so itself.
+        """
+        if not self._folder:
+            return
+        limits = self._scratch_limits
+        use = await reader.read_in_turn(measure_scratch, self._folder, (), limits)
+        if use.size_bytes + size_bytes > limits.size_bytes:
+            raise PayloadTooLarge(size_bytes, max(0, limits.size_bytes - use.size_bytes))
+        if use.files >= limits.files:
+            raise InvalidField("path", f"the scratch folder holds at most {limits.files:,} files and folders")
 
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""
