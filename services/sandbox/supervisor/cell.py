@@ -227,7 +227,7 @@ class Cell:
         config = self._config
         while not self._is_killed:
             usage = await self._usage_reader.usage(self._worker.init_pid, started)
-            self._worker.precedence.note_use(usage.pids, usage.cpu_s)
+            self._worker.precedence.note_use(usage.processes, usage.cpu_s)
             if len(usage.pids) > config.processes:
                 self.stop(Status.KILLED, f"more than {config.processes} processes", kill=True)
             elif usage.cpu_s * 1000 > config.cpu_ms:

@@ -36,6 +36,8 @@ SWEEP_PAUSE_S = 0.01
 class Process:
     """A living process: resident bytes, and CPU seconds including those of its waited-for children.
 
+    ``session`` and ``group`` are the kernel's, by which terminals send signals.
+
     ``faults`` counts its page faults, ``started`` is its start in the kernel's ticks: with its number it is unique.
     """
 
@@ -46,6 +48,7 @@ class Process:
     cpu_s: float
     faults: int = 0
     started: int = 0
+    group: int = 0
 
 
 @dataclass
@@ -82,7 +85,8 @@ def read_process(pid: str | int) -> Process | None:
     # utime, stime, cutime and cstime of proc(5), counted from the field behind the name.
     cpu_s = sum(int(value) for value in fields[11:15]) / TICKS
     faults = int(fields[7]) + int(fields[9])
-    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[21]) * PAGE, cpu_s, faults, int(fields[19]))
+    parent, group, session, started, pages = (int(fields[at]) for at in (1, 2, 3, 19, 21))
+    return Process(int(pid), parent, session, pages * PAGE, cpu_s, faults, started, group)
 
 
 def read_cpu_s(pid: int) -> float:

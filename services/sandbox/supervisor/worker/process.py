@@ -139,7 +139,9 @@ class WorkerProcess:
             raise
         self.pid = procfs.find_first_child(self.init_pid)
         jailer = self._jailer
-        self._precedence = Precedence(self.pid, self._group, jailer.scheduler, is_reversible=jailer.may_lower_nice)
+        self._precedence = Precedence(
+            self.pid, self._group, jailer.scheduler, self._init.signal_all, is_reversible=jailer.may_lower_nice
+        )
 
     async def _spawn(self) -> None:
         if self._jailer.cgroups is not None:
