@@ -50,6 +50,9 @@ START_CPU_S = 10
 SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 # A kill takes milliseconds; then the init process is killed too, which cannot be delayed by the session.
 END_S = 2.0
+# Then the kernel itself keeps a process, in a call to a disk that does not answer, say; on a machine that is merely
+# full all are gone by now.
+STUCK_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,10 @@ class Frame:
 
 
 class WorkerProcess:
-    """Handle to one worker behind its walls; ``exited`` is set when it and all that it started have ended."""
+    """Handle to one worker behind its walls.
+
+    ``exited`` is set when it and all that it started have ended, or are given up because the kernel does not end them.
+    """
 
     def __init__(self, config: Config, jailer: JailResources) -> None:
         self._config, self._jailer = config, jailer
@@ -98,6 +104,8 @@ class WorkerProcess:
         self._scratch_use, self._scratch_due = ScratchUse(), 0.0
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._releasing: asyncio.Task[None] | None = None
+        self.is_stuck = False
 
     @property
     def returncode(self) -> int | None:
@@ -280,7 +288,11 @@ class WorkerProcess:
             self._init.end()
 
     async def end(self) -> None:
-        """Kill the worker with all that it started and release its resources; later calls wait for the first."""
+        """Kill the worker with all that it started and release its resources; later calls wait for the first.
+
+        Return after ``END_S`` and ``STUCK_S`` seconds at the latest, or after the removal of the scratch folder, whose
+        files are bounded. What the kernel holds for longer (``is_stuck``) keeps its user and folder until its end.
+        """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         await asyncio.shield(self._ending)
@@ -288,10 +300,26 @@ class WorkerProcess:
     async def _end(self) -> None:
         if self._waiting is not None:
             self.kill()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(END_S):
-                    await self.exited.wait()
-            self._init.kill()
+            if not await self._has_exited(END_S):
+                self._init.kill()
+                self.is_stuck = not await self._has_exited(STUCK_S)
+        if self.is_stuck:
+            # Whoever waits for the end goes on; the user and the folder are nobody else's before it has come.
+            self.exited.set()
+            self._releasing = asyncio.create_task(self._release())
+        else:
+            await self._release()
+
+    async def _has_exited(self, within_s: float) -> bool:
+        """Return whether all have ended, at the latest after so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self.exited.wait()
+        return self.exited.is_set()
+
+    async def _release(self) -> None:
+        """Release the resources once all processes have ended."""
+        if self._waiting is not None:
             await self._waiting
         # Read while the group is still there: the outcome of the last cell asks for it.
         self._oom_kills = self.oom_kills
