@@ -32,7 +32,9 @@ class CellFigure(BaseModel):
 class CellResult(BaseModel):
     """Outcome of a cell. It is kept nowhere, and the answer's record stays as it is."""
 
-    status: str = Field(description="ok, error (of the code), or what ended it: timeout, oom, output_limit, killed.")
+    status: str = Field(
+        description="ok, error (of the code), or what ended it: timeout, oom, output_limit, disk_limit, killed."
+    )
     stdout: str
     stderr: str
     result: str = Field(description="Representation of the last expression.")

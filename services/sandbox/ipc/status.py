@@ -6,6 +6,7 @@ Descriptors may be sent along.
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 # Messages hold one short record; errors are cut to 400 characters.
 MAX_BYTES = 2_048
 INTERRUPT, END = b"interrupt", b"end"
+SIGNALS = {signal.SIGSTOP: b"pause", signal.SIGCONT: b"continue"}
+"""Orders to send a signal to all of a session."""
 
 
 def send_status(channel: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:

@@ -216,18 +216,18 @@ class Cell:
         self._kill()
 
     async def _watch(self, started: float) -> None:
-        """End the worker when its session has too much memory, CPU time or too many processes."""
+        """End the worker when its session has too much memory, CPU time or files, or too many processes."""
         # A short cell is over before /proc has been read once; what it may do until then, the kernel bounds.
         await asyncio.sleep(FIRST_WATCH_S)
-        # Apart, since memory may have to wait for its turn to be read.
-        await asyncio.gather(self._watch_processes(started), self._watch_memory(started))
+        # Apart, since memory and files may have to wait for their turn to be read.
+        await asyncio.gather(self._watch_processes(started), self._watch_memory(started), self._watch_scratch(started))
 
     async def _watch_processes(self, started: float) -> None:
         """End the worker when its session has too many processes or has used too much CPU time."""
         config = self._config
         while not self._is_killed:
             usage = await self._usage_reader.usage(self._worker.init_pid, started)
-            self._worker.precedence.note_use(usage.pids, usage.cpu_s)
+            self._worker.precedence.note_use(usage.processes, usage.cpu_s)
             if len(usage.pids) > config.processes:
                 self.stop(Status.KILLED, f"more than {config.processes} processes", kill=True)
             elif usage.cpu_s * 1000 > config.cpu_ms:
@@ -246,6 +246,15 @@ class Cell:
             elif self._worker.oom_kills > self._oom_kills:
                 # The kernel has taken one process of the session; the others go with it.
                 self.stop(Status.OOM, describe_oom(limit), kill=True)
+            await asyncio.sleep(WATCH_S)
+
+    async def _watch_scratch(self, started: float) -> None:
+        """End the worker when its session has too much in its scratch folder."""
+        while not self._is_killed:
+            usage = await self._usage_reader.usage(self._worker.init_pid, started)
+            use = await self._worker.measure_scratch(usage, self._usage_reader)
+            if use.excess:
+                self.stop(Status.DISK_LIMIT, use.excess, kill=True)
             await asyncio.sleep(WATCH_S)
 
     async def _read(self, answer: asyncio.Task[WorkerResult]) -> WorkerResult | None:

@@ -37,6 +37,9 @@ RESERVE_S = 600.0
 # Sessions close every few seconds under load: a refused caller has a chance soon.
 RETRY_S = 1.0
 
+# A crowd that the fork gate has put behind all other work of the machine needs a processor to end, too: with sixty
+# processes that took four to seven seconds at load 15, and is not the caller's to wait for on a fuller one.
+CLOSE_S = 10.0
 # Interval of the watch of sessions without a cell: what a cell leaves behind holds the machine no longer than that.
 IDLE_WATCH_S = 1.0
 
@@ -69,6 +72,7 @@ class Engine:
         self._spares: list[WorkerProcess] = []
         self._usage_reader = UsageReader()
         self._scheduler = CellScheduler(count_cores())
+        self._endings: set[asyncio.Task[None]] = set()
         self._refilling: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -267,6 +271,8 @@ class Engine:
         try:
             await session.close()
         finally:  # only now: the next one's worker needs its memory
+            if session.worker.is_stuck:
+                self._log.error("the kernel does not end a session", session_id=session.id, pid=session.worker.init_pid)
             if (place := self._places.pop(session.id, None)) is not None:
                 place.release()
 
@@ -324,12 +330,23 @@ class Engine:
                 await worker.end()
 
     async def close_session(self, session_id: str) -> None:
-        """End the session with its worker; raise ``NotFound``."""
+        """End the session with its worker; raise ``NotFound``.
+
+        Return after ``CLOSE_S`` seconds at the latest. Processes that have not ended by then keep the place, and not
+        the caller.
+        """
         session = self.get_session(session_id)
-        await self._end(session)
+        ending = asyncio.create_task(self._end(session))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        done, _ = await asyncio.wait({ending}, timeout=CLOSE_S)
+        if done:
+            ending.result()
 
     async def put_file(self, session_id: str, path: str, content: bytes) -> int:
         """Write a file into the scratch folder; return its size in bytes."""
+        self._root(session_id)
+        await self._sessions[session_id].worker.check_room(len(content), self._usage_reader)
         return await asyncio.to_thread(write_file, self._root(session_id), path, content)
 
     async def get_file(self, session_id: str, path: str) -> bytes:
@@ -385,7 +402,7 @@ class Engine:
         endings += [worker.end() for worker in self._spares]
         self._sessions.clear()
         self._spares.clear()
-        await asyncio.gather(*endings)
+        await asyncio.gather(*endings, *self._endings)
         # Last: it is the parent of every session and ends when the last of them has ended.
         await self._fork_server.close()
         self._usage_reader.close()

@@ -14,6 +14,7 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     OOM = "oom"
     OUTPUT_LIMIT = "output_limit"
+    DISK_LIMIT = "disk_limit"
     KILLED = "killed"
     INTERRUPTED = "interrupted"
     INFRA_ERROR = "infra_error"

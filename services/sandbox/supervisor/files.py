@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from fathom.core.errors import InvalidField, NotFound, PayloadTooLarge
 
@@ -110,51 +112,64 @@ def write_file(root: int, path: str, content: bytes) -> int:
 def list_files(root: int) -> list[File]:
     """Return the regular files of the scratch folder, sorted by path.
 
-    At most ``MAX_FILES`` are found, within ``MAX_ENTRIES`` entries and ``MAX_DEPTH`` levels.
+    At most ``MAX_FILES`` are returned, found within ``MAX_ENTRIES`` entries and ``MAX_DEPTH`` levels.
     """
-    found: list[File] = []
-    for path, status in walk_entries(root):
-        if stat.S_ISREG(status.st_mode):
-            found.append(File(path, status.st_size))
-        if len(found) == MAX_FILES:
-            break
-    return sorted(found, key=lambda file: file.path)
+
+    def is_entered(entry: Entry) -> bool:
+        return is_plain(entry.path) and entry.depth < MAX_DEPTH
+
+    found = [
+        File(entry.path, entry.status.st_size)
+        for entry in islice(walk_entries(root, is_entered), MAX_ENTRIES)
+        if is_plain(entry.path) and stat.S_ISREG(entry.status.st_mode)
+    ]
+    return sorted(found, key=lambda file: file.path)[:MAX_FILES]
 
 
-def walk_entries(root: int) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield path and status of the entries below ``root`` that have plain names; follow no link.
+def is_plain(path: str) -> bool:
+    """Return whether the last part of a path is a name to show: printable, and without a leading dot."""
+    return path.isprintable() and not path.rpartition("/")[2].startswith(".")
 
-    Number and depth are bounded.
+
+class Entry(NamedTuple):
+    """An entry of a folder: its path below the root and the number of its parts.
+
+    ``is_closed`` says of a folder that it may not be read.
     """
-    seen, folders = 0, [PurePosixPath()]
-    while folders:
-        folder = folders.pop()
-        try:
-            descriptor = open_beneath(root, folder, FOLDER) if folder.parts else os.open(".", FOLDER, dir_fd=root)
-        except (NotFound, OSError):  # it was removed or replaced meanwhile
-            continue
-        try:
-            names = sorted(os.listdir(descriptor))
-            for name in names[: MAX_ENTRIES - seen]:
-                path = folder / name
-                status = read_status(name, descriptor)
-                if status is None or name.startswith(".") or not name.isprintable():
+
+    path: str
+    depth: int
+    status: os.stat_result
+    is_closed: bool = False
+
+
+def walk_entries(folder: int, is_entered: Callable[[Entry], bool], above: str = "", depth: int = 1) -> Iterator[Entry]:
+    """Yield the entries below an open folder, each before what is in it; follow no link.
+
+    Only folders for which ``is_entered`` are walked through, and those on the way are held open. Who takes the entries
+    bounds their number.
+    """
+    with os.scandir(folder) as names:
+        for name in names:
+            try:
+                entry = Entry(f"{above}{name.name}", depth, name.stat(follow_symlinks=False))
+            except OSError:  # it was removed meanwhile
+                continue
+            inner = -1
+            if stat.S_ISDIR(entry.status.st_mode) and is_entered(entry):
+                try:
+                    inner = os.open(name.name, FOLDER, dir_fd=folder)
+                except PermissionError:
+                    entry = entry._replace(is_closed=True)
+                except OSError:  # it was removed or replaced meanwhile
                     continue
-                yield str(path), status
-                if stat.S_ISDIR(status.st_mode) and len(path.parts) < MAX_DEPTH:
-                    folders.append(path)
-            seen += len(names)
-        finally:
-            os.close(descriptor)
-        if seen >= MAX_ENTRIES:
-            return
-
-
-def read_status(name: str, folder: int) -> os.stat_result | None:
-    try:
-        return os.lstat(name, dir_fd=folder)
-    except OSError:
-        return None
+            try:
+                yield entry
+                if inner >= 0:
+                    yield from walk_entries(inner, is_entered, f"{entry.path}/", depth + 1)
+            finally:
+                if inner >= 0:
+                    os.close(inner)
 
 
 def remove_tree(root: str) -> None:

@@ -20,6 +20,7 @@ from fathom.services.sandbox.ipc.owner import NOBODY, Owner
 from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
 from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
 from fathom.services.sandbox.supervisor.host.procfs import Usage, UsageReader
+from fathom.services.sandbox.supervisor.host.scratch_use import ScratchUse
 from fathom.services.sandbox.supervisor.recording import Recording
 from fathom.services.sandbox.supervisor.worker import reports
 from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
@@ -133,7 +134,7 @@ class Session:
             raise SessionLost(self.id, self.lost_cause)
 
     async def check_idle(self) -> None:
-        """End the worker when what its cells have left running takes more than a session may have between cells.
+        """End the worker when what its cells have left takes more than a session may have between cells.
 
         A session whose cells follow each other without a gap is looked at ``UNSEEN_S`` seconds after the last look.
         Without a control group nothing else bounds the memory of such processes, and nothing their processor time.
@@ -144,22 +145,25 @@ class Session:
         cells, worker = self.cells, self.worker
         usage = await self.usage_reader.usage(worker.init_pid, self.last_used_at)
         memory = await worker.measure_memory(usage, self.config.memory_bytes, self.usage_reader)
+        scratch = await worker.measure_scratch(usage, self.usage_reader)
         has_cells = self.is_busy or self.cells != cells
         # A cell that began meanwhile has a watch of its own, which a short one does not live to see.
         if (has_cells and not is_unseen) or self.lost_cause or self.worker is not worker:
             return
         self._looked = (cells, time.monotonic())
         if has_cells:
-            await self._judge_beside_cells(usage, memory)
+            await self._judge_beside_cells(usage, memory, scratch)
         else:
-            await self._judge_between_cells(usage, memory)
+            await self._judge_between_cells(usage, memory, scratch)
 
-    async def _judge_beside_cells(self, usage: Usage, memory: int) -> None:
+    async def _judge_beside_cells(self, usage: Usage, memory: int, scratch: ScratchUse) -> None:
         """End the worker for what a running cell's own watch would end it for, by the same words."""
         if memory > self.config.memory_bytes:
             status, cause = Status.OOM, f"{memory:,} bytes are over {self.config.memory_bytes:,}"
         elif len(usage.pids) > self.config.processes:
             status, cause = Status.KILLED, f"more than {self.config.processes} processes"
+        elif scratch.excess:
+            status, cause = Status.DISK_LIMIT, scratch.excess
         else:
             return
         if self._running is not None:
@@ -167,8 +171,8 @@ class Session:
         else:
             await self._lose(cause)
 
-    async def _judge_between_cells(self, usage: Usage, memory: int) -> None:
-        """End the worker of a session in which no cell runs for memory, processes or processor time."""
+    async def _judge_between_cells(self, usage: Usage, memory: int, scratch: ScratchUse) -> None:
+        """End the worker of a session in which no cell runs for memory, processes, files or processor time."""
         if self._rested is None or self._rested[0] != self.cells:
             self._rested = (self.cells, usage.cpu_s)
         used_s = usage.cpu_s - self._rested[1]
@@ -176,6 +180,8 @@ class Session:
             await self._lose(f"between two cells it held {memory:,} bytes, over {self.config.memory_bytes:,}")
         elif len(usage.pids) > self.config.processes:
             await self._lose(f"between two cells it had more than {self.config.processes} processes")
+        elif scratch.excess:
+            await self._lose(f"between two cells it had {scratch.excess}")
         elif used_s > IDLE_CPU_S:
             await self._lose(f"between two cells it used more than {IDLE_CPU_S:g} s of CPU")
 

@@ -56,6 +56,7 @@ def call(number, *arguments):
     if libc.syscall(number, *arguments) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 """
+MANY_FILES = "i = 0\nwhile True:\n    open(f'f{i}', 'w').close(); i += 1"
 ATTACKS = [
     Attack(
         # Children count against the session, so the bomb ends with an error of its own and not with the host's.
@@ -77,10 +78,24 @@ ATTACKS = [
         (Status.ERROR,), "", False,
     ),
     Attack(
-        # Empty files cost no bytes, but inodes, of which a scratch has 4,096; Landlock alone has no such limit.
+        # Empty files cost no bytes, but inodes, of which a scratch has 4,096.
         "disk fill by many files",
-        "i = 0\nwhile True:\n    open(f'f{i}', 'w').close(); i += 1",
+        MANY_FILES,
         (Status.ERROR,), "", False, ("namespace",),
+    ),
+    # On a disk of the host's the watch counts them, and ends the session.
+    Attack("disk fill by many files, watched", MANY_FILES, (Status.DISK_LIMIT,), "", True, ("landlock",)),
+    Attack(
+        "disk fill by many folders in folders, watched",
+        "import os\nwhile True:\n    os.mkdir('d'); os.chdir('d')",
+        (Status.DISK_LIMIT,), "", True, ("landlock",),
+    ),
+    Attack(
+        # No file is over the limit of one, and none has a name.
+        "disk fill by removed files, watched",
+        "import os, time\nheld = []\nwhile True:\n    held.append(open('big', 'wb')); os.unlink('big')\n"
+        "    held[-1].write(bytes(1 << 20)); held[-1].flush(); time.sleep(0.01)",
+        (Status.DISK_LIMIT,), "", True, ("landlock",),
     ),
     Attack(
         # The limit is 256, standard streams and the worker's own included.
@@ -319,7 +334,7 @@ async def withstood(session: Session, attack: Attack, code: str, outside: Outsid
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 async def test_attack(walled_engine: Engine, walls: str, outside: Outside, witness: Session, attack: Attack) -> None:
     if walls not in attack.walls:
-        pytest.skip(f"the {walls} level does not stop this: SECURITY.md says so")
+        pytest.skip(f"not for level {walls}: SECURITY.md says what each of them stops, and how")
     code = attack.code
     for name, value in {
         "canary": f"{outside.folder}/canary", "unix": f"{outside.folder}/socket", "abstract": outside.abstract,

@@ -23,7 +23,7 @@ from fathom.services.sandbox.server import SandboxServicer
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import read_ref, to_ref
 from tests.integration.sandbox.conftest import FIGURE, make_front, open_session
-from tests.support.bombs import make_arrow_bomb
+from tests.support.bombs import make_arrow_bomb, make_parquet_bomb
 from tests.support.tables import to_arrow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,14 +73,21 @@ async def test_rpcs_from_create_to_close(rpc: SandboxServicer) -> None:
         await rpc.ListVariables(pb.ListVariablesRequest(session_id=sid), call)
 
 
-async def test_a_table_that_unpacks_to_gigabytes_costs_the_front_nothing(rpc: SandboxServicer) -> None:
+@pytest.mark.parametrize("way", ["in the call", "by reference"])
+async def test_a_table_that_unpacks_to_gigabytes_costs_the_front_nothing(rpc: SandboxServicer, way: str) -> None:
     call = Call.new()
     sid = (await rpc.CreateSession(pb.CreateSessionRequest(), call)).session_id
-    bomb = make_arrow_bomb(2 << 30)
+    request = pb.PutFrameRequest(session_id=sid, name="sheet_1")
+    if way == "in the call":
+        bomb = request.arrow = make_arrow_bomb(2 << 30)
+    else:
+        # Some hundred bytes that say two gigabytes, in an object that the store serves like any other.
+        bomb = make_parquet_bomb(200_000, 10_000)
+        request.ref.CopyFrom(to_ref(await rpc._store.put("t", bomb, frames.PARQUET)))
     assert len(bomb) < 512 * 1024
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(errors.InvalidField, match="data: cannot be decoded within"):
-        await rpc.PutFrame(pb.PutFrameRequest(session_id=sid, name="sheet_1", arrow=bomb), call)
+    with pytest.raises(errors.InvalidField, match="data: "):
+        await rpc.PutFrame(request, call)
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown_kib < 256 * 1024
     arrow = to_arrow(pd.DataFrame({"a": [1]}))

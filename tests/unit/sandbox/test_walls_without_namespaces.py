@@ -63,6 +63,15 @@ def test_no_signal_is_sent_where_the_kernel_cannot_keep_them_inside(code: str) -
     assert attempt(code, signals=False) == "PermissionError"
 
 
+def test_room_on_a_disk_of_the_hosts_is_taken_by_writing_alone() -> None:
+    raw = "file = open('/dev/shm', os.O_TMPFILE | os.O_RDWR); kernel.call('fallocate', file, 0, 0, 1 << 20)"
+    raw = raw.replace("open(", "os.open(")
+    assert attempt(raw, alone=True) == "done"
+    assert attempt(raw) == "OSError"
+    # What programs call falls back to writing.
+    assert attempt(raw.partition(";")[0] + "; os.posix_fallocate(file, 0, 1 << 20)") == "done"
+
+
 def test_a_worker_cannot_ask_for_the_turns_of_one_that_begins() -> None:
     # The kernel would let anybody: only the filter keeps a cell that computes from taking a beginner's precedence.
     size = ctypes.sizeof(scheduling.SchedulingAttributes)

@@ -30,8 +30,11 @@ OWN_PROC = ("cmdline", "comm", "fd", "io", "limits", "maps", "smaps_rollup", "st
 WRITABLE_DEVICES = tuple(f"/dev/{name}" for name in rootfs.DEVICES)
 # A fork bomb may outrun single rounds; a second of them is enough for any number of processes allowed.
 MAX_KILL_ROUNDS = 1_000
+# Where one call cannot reach all, processes that have forked meanwhile are looked for again.
+SIGNAL_ROUNDS = 3
 # What a worker tells its init process with the descriptors, of which there are far fewer than this.
 WITH_LISTENER, WITHOUT_LISTENER, MAX_DESCRIPTORS = b"1", b"0", 64
+ORDERED_SIGNALS = {order: number for number, order in status.SIGNALS.items()}
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,9 @@ def watch_worker(worker: int, channel: socket.socket, wake_end: int, gate: ForkG
             order = channel.recv(64)
             if order == status.INTERRUPT:
                 os.kill(worker, signal.SIGINT)
+            elif order in ORDERED_SIGNALS:
+                for _ in range(SIGNAL_ROUNDS):
+                    signal_all(ORDERED_SIGNALS[order], dedicated=dedicated)
             else:  # the end is wanted, or the supervisor is gone
                 with suppress(ProcessLookupError):
                     os.kill(worker, signal.SIGKILL)
@@ -292,18 +298,23 @@ def wait_for_events(poll: select.poll, gate: ForkGate | None) -> set[int]:
     return set(ready)
 
 
+def signal_all(number: signal.Signals, *, dedicated: bool) -> None:
+    """Signal every descendant, whatever group or session it has gone to."""
+    # All of the user's processes at once, where the user is the session's own or alone in a process namespace; else one
+    # by one, so that a process that forks just before its turn leaves another one.
+    if os.getpid() == 1 or dedicated:
+        with suppress(ProcessLookupError):
+            os.kill(-1, number)
+        return
+    for pid in list_tasks(os.getpid()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def end_all(*, dedicated: bool) -> None:
     """Kill every descendant and reap it."""
-    # All of the user's processes at once, where the user is the session's own or alone in a process namespace; else in
-    # rounds, since a process may have forked just before it is killed.
     for _ in range(MAX_KILL_ROUNDS):
-        if os.getpid() == 1 or dedicated:
-            with suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
-        else:
-            for pid in list_tasks(os.getpid()):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        signal_all(signal.SIGKILL, dedicated=dedicated)
         # Only when no child is left has the end been seen; a killed process still counts until it is reaped.
         if not kernel.reap()[1]:
             return

@@ -6,9 +6,12 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -33,6 +36,8 @@ SWEEP_PAUSE_S = 0.01
 class Process:
     """A living process: resident bytes, and CPU seconds including those of its waited-for children.
 
+    ``session`` and ``group`` are the kernel's, by which terminals send signals.
+
     ``faults`` counts its page faults, ``started`` is its start in the kernel's ticks: with its number it is unique.
     """
 
@@ -43,6 +48,7 @@ class Process:
     cpu_s: float
     faults: int = 0
     started: int = 0
+    group: int = 0
 
 
 @dataclass
@@ -79,7 +85,8 @@ def read_process(pid: str | int) -> Process | None:
     # utime, stime, cutime and cstime of proc(5), counted from the field behind the name.
     cpu_s = sum(int(value) for value in fields[11:15]) / TICKS
     faults = int(fields[7]) + int(fields[9])
-    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[21]) * PAGE, cpu_s, faults, int(fields[19]))
+    parent, group, session, started, pages = (int(fields[at]) for at in (1, 2, 3, 19, 21))
+    return Process(int(pid), parent, session, pages * PAGE, cpu_s, faults, started, group)
 
 
 def read_cpu_s(pid: int) -> float:
@@ -108,11 +115,15 @@ class UsageReader:
         self._reading: asyncio.Task[Snapshot] | None = None
         self._taken, self._fresh_s = 0.0, FRESH_S
         # Of the usual precedence, and one for all sessions: what they can make us read must not keep others waiting.
-        self._slow = ThreadPoolExecutor(1, "pss")
+        self._slow = ThreadPoolExecutor(1, "usage")
 
     async def read_pss(self, pid: int) -> int:
         """Return the memory of a process as PSS, in its turn."""
-        return await asyncio.get_running_loop().run_in_executor(self._slow, read_pss_bytes, pid)
+        return await self.read_in_turn(read_pss_bytes, pid)
+
+    async def read_in_turn(self, read: Callable[..., T], *arguments: Any) -> T:
+        """Return what a function reads that blocks, after what others have asked for before."""
+        return await asyncio.get_running_loop().run_in_executor(self._slow, read, *arguments)
 
     def close(self) -> None:
         """End the thread."""

@@ -41,6 +41,7 @@ class CellScheduler:
         self._computing: deque[int] = deque()
         self._widths: dict[int, int] = {}
         self._paused: dict[int, float] = {}
+        self._beyond: dict[int, Callable[[signal.Signals], None]] = {}
         self._overdue = -1
         self._turn: asyncio.TimerHandle | None = None
 
@@ -61,6 +62,13 @@ class CellScheduler:
             self._widths[group] = processes
             self._update()
 
+    def reach(self, group: int, send_to_all: Callable[[signal.Signals], None]) -> None:
+        """Pause a cell by ``send_to_all`` too until its end, because some of its processes have left its group."""
+        if group not in self._beyond:
+            self._beyond[group] = send_to_all
+            if group in self._paused:
+                send_to_all(signal.SIGSTOP)
+
     def exempt(self, group: int) -> None:
         """Let a cell go on until its end, because it is to be interrupted: what is paused hears nothing."""
         if group in self._computing:
@@ -72,6 +80,7 @@ class CellScheduler:
     def end(self, group: int) -> None:
         """Note the end of a cell; whatever it has left running goes on."""
         self.exempt(group)
+        self._beyond.pop(group, None)
         if group in self._holds:
             self._hold(group, LINGER_S)
 
@@ -121,7 +130,7 @@ class CellScheduler:
         for group in self._computing:
             if group not in chosen and group not in self._paused:
                 self._paused[group] = loop.time()
-                self._send(group, signal.SIGSTOP)
+                self._signal(group, signal.SIGSTOP)
         for group in chosen:
             self._resume(group)
         if self._paused and self._turn is None:
@@ -132,7 +141,12 @@ class CellScheduler:
 
     def _resume(self, group: int) -> None:
         if self._paused.pop(group, None) is not None:
-            self._send(group, signal.SIGCONT)
+            self._signal(group, signal.SIGCONT)
+
+    def _signal(self, group: int, number: signal.Signals) -> None:
+        self._send(group, number)
+        if group in self._beyond:
+            self._beyond[group](number)
 
 
 def signal_group(group: int, number: signal.Signals) -> None:

@@ -14,6 +14,8 @@ from fathom.services.sandbox.ipc import status
 
 # An init process that has reported no status was killed itself, with all below it.
 NO_STATUS = -signal.SIGKILL
+# The socket holds hundreds of orders: it is full only when the init process has waited for a processor for seconds.
+RESEND_S = 0.02
 
 
 class WallFailed(DependencyFailed):
@@ -51,6 +53,8 @@ class InitHandle:
         self._handle = -1
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
+        self._wanted = signal.SIGCONT
+        self._resending: asyncio.TimerHandle | None = None
 
     def listen(self) -> None:
         """Read the status channel; to be called once the other end has been handed over."""
@@ -117,6 +121,21 @@ class InitHandle:
         with suppress(OSError):
             self.ours.send(status.INTERRUPT)
 
+    def signal_all(self, number: signal.Signals) -> None:
+        """Ask the init process to send SIGSTOP or SIGCONT, the last one asked for, to all others of the session."""
+        self._wanted = number
+        if self._resending is None:
+            self._send_wanted()
+
+    def _send_wanted(self) -> None:
+        self._resending = None
+        try:
+            self.ours.send(status.SIGNALS[self._wanted])
+        except BlockingIOError:  # it has had no processor for long; a SIGCONT that is lost would be missed for good
+            self._resending = self._loop.call_later(RESEND_S, self._send_wanted)
+        except OSError:  # it has ended, and all others with it
+            return
+
     def end(self) -> None:
         """Ask the init process to kill everything and itself: the only way without a process namespace."""
         with suppress(OSError):
@@ -131,6 +150,8 @@ class InitHandle:
 
     def close(self) -> None:
         """Close every descriptor; to be called after the end."""
+        if self._resending is not None:
+            self._resending.cancel()
         self._loop.remove_reader(self.ours)
         self.ours.close()
         self.theirs.close()

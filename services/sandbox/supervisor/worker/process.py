@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.core.errors import DependencyFailed
+from fathom.core.errors import DependencyFailed, InvalidField, PayloadTooLarge
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.frames import (
     FRAME_HEADER,
@@ -25,8 +26,9 @@ from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, Group, GroupLimits
 from fathom.services.sandbox.supervisor.host.memory import MemoryGauge
-from fathom.services.sandbox.supervisor.host.procfs import Usage, UsageReader
+from fathom.services.sandbox.supervisor.host.procfs import FRESH_COSTS, Usage, UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
+from fathom.services.sandbox.supervisor.host.scratch_use import ScratchLimits, ScratchUse, measure_scratch
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.worker.cell_scheduler import CellScheduler
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
@@ -48,6 +50,9 @@ START_CPU_S = 10
 SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 # A kill takes milliseconds; then the init process is killed too, which cannot be delayed by the session.
 END_S = 2.0
+# Then the kernel itself keeps a process, in a call to a disk that does not answer, say; on a machine that is merely
+# full all are gone by now.
+STUCK_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,10 @@ class Frame:
 
 
 class WorkerProcess:
-    """Handle to one worker behind its walls; ``exited`` is set when it and all that it started have ended."""
+    """Handle to one worker behind its walls.
+
+    ``exited`` is set when it and all that it started have ended, or are given up because the kernel does not end them.
+    """
 
     def __init__(self, config: Config, jailer: JailResources) -> None:
         self._config, self._jailer = config, jailer
@@ -92,8 +100,12 @@ class WorkerProcess:
         self._oom_kills = 0
         self._precedence: Precedence | None = None
         self._gauge = MemoryGauge()
+        self._scratch_limits = ScratchLimits(config.scratch_bytes, config.scratch_files)
+        self._scratch_use, self._scratch_due = ScratchUse(), 0.0
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._releasing: asyncio.Task[None] | None = None
+        self.is_stuck = False
 
     @property
     def returncode(self) -> int | None:
@@ -135,7 +147,9 @@ class WorkerProcess:
             raise
         self.pid = procfs.find_first_child(self.init_pid)
         jailer = self._jailer
-        self._precedence = Precedence(self.pid, self._group, jailer.scheduler, is_reversible=jailer.may_lower_nice)
+        self._precedence = Precedence(
+            self.pid, self._group, jailer.scheduler, self._init.signal_all, is_reversible=jailer.may_lower_nice
+        )
 
     async def _spawn(self) -> None:
         if self._jailer.cgroups is not None:
@@ -240,6 +254,28 @@ class WorkerProcess:
             return self._group.read_memory_bytes()
         return await self._gauge.measure(usage, limit, reader.read_pss)
 
+    async def measure_scratch(self, usage: Usage, reader: UsageReader) -> ScratchUse:
+        """Return the use of the scratch folder where nothing but the watch bounds it, else no use at all."""
+        # Many files take milliseconds to count, of which a session may cost a tenth of a processor.
+        if self._folder and time.monotonic() >= self._scratch_due:
+            use = await reader.read_in_turn(measure_scratch, self._folder, usage.pids, self._scratch_limits)
+            self._scratch_use, self._scratch_due = use, time.monotonic() + FRESH_COSTS * use.cost_s
+        return self._scratch_use
+
+    async def check_room(self, size_bytes: int, reader: UsageReader) -> None:
+        """Raise ``PayloadTooLarge`` or ``InvalidField("path")`` where one more file would be over the folder's limits.
+
+        A file system of the session's own says so itself.
+        """
+        if not self._folder:
+            return
+        limits = self._scratch_limits
+        use = await reader.read_in_turn(measure_scratch, self._folder, (), limits)
+        if use.size_bytes + size_bytes > limits.size_bytes:
+            raise PayloadTooLarge(size_bytes, max(0, limits.size_bytes - use.size_bytes))
+        if use.files >= limits.files:
+            raise InvalidField("path", f"the scratch folder holds at most {limits.files:,} files and folders")
+
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""
         self._init.interrupt()
@@ -252,7 +288,11 @@ class WorkerProcess:
             self._init.end()
 
     async def end(self) -> None:
-        """Kill the worker with all that it started and release its resources; later calls wait for the first."""
+        """Kill the worker with all that it started and release its resources; later calls wait for the first.
+
+        Return after ``END_S`` and ``STUCK_S`` seconds at the latest, or after the removal of the scratch folder, whose
+        files are bounded. What the kernel holds for longer (``is_stuck``) keeps its user and folder until its end.
+        """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         await asyncio.shield(self._ending)
@@ -260,10 +300,26 @@ class WorkerProcess:
     async def _end(self) -> None:
         if self._waiting is not None:
             self.kill()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(END_S):
-                    await self.exited.wait()
-            self._init.kill()
+            if not await self._has_exited(END_S):
+                self._init.kill()
+                self.is_stuck = not await self._has_exited(STUCK_S)
+        if self.is_stuck:
+            # Whoever waits for the end goes on; the user and the folder are nobody else's before it has come.
+            self.exited.set()
+            self._releasing = asyncio.create_task(self._release())
+        else:
+            await self._release()
+
+    async def _has_exited(self, within_s: float) -> bool:
+        """Return whether all have ended, at the latest after so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self.exited.wait()
+        return self.exited.is_set()
+
+    async def _release(self) -> None:
+        """Release the resources once all processes have ended."""
+        if self._waiting is not None:
             await self._waiting
         # Read while the group is still there: the outcome of the last cell asks for it.
         self._oom_kills = self.oom_kills

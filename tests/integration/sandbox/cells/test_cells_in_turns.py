@@ -15,7 +15,7 @@ from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Status
 from fathom.services.sandbox.supervisor.host.resting import read_state
 from fathom.services.sandbox.supervisor.session import Session
-from tests.integration.sandbox.conftest import begin_cell, make_engine, run
+from tests.integration.sandbox.conftest import begin_cell, descendants, make_engine, run
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -23,14 +23,33 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # Two that compute until a file comes, the second with a child.
 UNTIL_FILE = "import os\nwhile not os.path.exists('enough'): pass\n'done'"
 WITH_CHILD = f"import os\nif os.fork() == 0:\n    while True: pass\n{UNTIL_FILE}"
+# An orphan in a session of its own, which no signal to the worker's group reaches.
+WITH_DAEMON = f"""
+import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True: pass
+    os._exit(0)
+os.wait()
+{UNTIL_FILE}
+"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[True, False], ids=["group", "no group"])
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=[("namespace", True), ("namespace", False), ("landlock", False)],
+    ids=["group", "no group", "landlock"],
+)
 async def engine(request: pytest.FixtureRequest) -> AsyncIterator[Engine]:
     """Start an engine that takes the machine for one with a single processor."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine_module, "count_cores", lambda: 1)
-        engine = make_engine(max_sessions=3, reserved_sessions=0, spares=0, cgroups=request.param)
+        walls, cgroups = request.param
+        engine = make_engine(
+            max_sessions=3, reserved_sessions=0, spares=0, walls=walls, min_isolation=walls, cgroups=cgroups
+        )
         await engine.start()
     yield engine
     await engine.close()
@@ -81,6 +100,23 @@ async def test_cells_that_are_paused_in_turns_end_as_others_do(engine: Engine, s
         # What a session runs next is as quick as ever, and what it has left running goes on.
         assert not any(map(is_paused, sessions))
         assert (await run(sessions[0], "1 + 1"))[1].result == "2"
+
+
+async def test_what_has_left_the_group_of_its_worker_is_paused_with_it(engine: Engine, sessions: list[Session]) -> None:
+    tasks = [await begin_cell(session, code) for session, code in zip(sessions, (WITH_DAEMON, UNTIL_FILE), strict=True)]
+
+    def read_states() -> list[bytes]:
+        return [read_state(pid) for pid in descendants(sessions[0].worker.init_pid)]
+
+    async with short_cells(engine):
+        await eventually(lambda: read_states() == [b"T", b"T"])
+        await eventually(lambda: len(read_states()) == 2 and b"T" not in read_states())
+        await eventually(lambda: read_states() == [b"T", b"T"])
+        for session in sessions:
+            await engine.put_file(session.id, "enough", b"")
+        for _, outcome in await asyncio.gather(*tasks):
+            assert (outcome.status, outcome.result) == (Status.OK, "'done'")
+    await eventually(lambda: b"T" not in read_states())
 
 
 async def test_a_paused_cell_hears_an_interrupt_and_keeps_its_variables(

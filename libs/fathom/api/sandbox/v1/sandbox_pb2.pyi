@@ -28,6 +28,7 @@ class ExecuteStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTE_STATUS_KILLED: _ClassVar[ExecuteStatus]
     EXECUTE_STATUS_INTERRUPTED: _ClassVar[ExecuteStatus]
     EXECUTE_STATUS_INFRA_ERROR: _ClassVar[ExecuteStatus]
+    EXECUTE_STATUS_DISK_LIMIT: _ClassVar[ExecuteStatus]
 
 class OutputStream(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -49,6 +50,7 @@ EXECUTE_STATUS_OUTPUT_LIMIT: ExecuteStatus
 EXECUTE_STATUS_KILLED: ExecuteStatus
 EXECUTE_STATUS_INTERRUPTED: ExecuteStatus
 EXECUTE_STATUS_INFRA_ERROR: ExecuteStatus
+EXECUTE_STATUS_DISK_LIMIT: ExecuteStatus
 OUTPUT_STREAM_UNSPECIFIED: OutputStream
 OUTPUT_STREAM_STDOUT: OutputStream
 OUTPUT_STREAM_STDERR: OutputStream
