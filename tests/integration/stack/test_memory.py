@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.cli.records import memory as memory_records
 from fathom.clients import Clients, connect
-from fathom.core.errors import InvalidField, PermissionDenied
+from fathom.core.errors import InvalidField, NotFound, PermissionDenied
 from fathom.core.ids import new_id
 from fathom.operations.schedules import open_schedules
 from fathom.services.gateway.schedules.recurrence import Recurrence
@@ -69,24 +70,42 @@ async def test_a_run_is_shown_what_its_window_has_lost(stack: Stack, protocol: t
 
 
 async def test_what_is_exported_can_be_erased(stack: Stack) -> None:
-    _, clients = stack
-    conversation = await fill(clients)
-    whole = memory.MemoryScope(everybody=True)
+    endpoints, operator = stack
+    others = await fill(operator)
+    fund = connect(dict(endpoints.services), tenant="fund-that-leaves")
+    try:
+        conversation = await fill(fund)
+        whole = memory.MemoryScope(tenant="fund-that-leaves", everybody=True)
+        rows = await export(operator, whole)
+        turns = [json.loads(row.row_json) for row in rows if row.table == "turns"]
+        assert [turn["conversation"] for turn in turns] == [conversation] * len(TURNS)
+        erased, has_more = Counter[str](), True
+        while has_more:
+            request = memory.EraseMemoryRequest(request_id=new_id("e"), scope=whole)
+            reply = await operator.memory.erase_memory(request)
+            erased.update({table.table: table.rows for table in reply.tables})
+            has_more = reply.has_more
+        assert (erased["turns"], erased["conversations"]) == (len(TURNS), 1)
+        assert await export(operator, whole) == []
+        assert not (await fund.memory.list_conversations(memory.ListConversationsRequest())).conversations
+        with pytest.raises(NotFound):
+            await fund.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))
+    finally:
+        await fund.close()
+    listed = await operator.memory.list_turns(memory.ListTurnsRequest(conversation_id=others))
+    assert len(listed.turns) == len(TURNS), "another tenant's turns stay"
+
+
+async def export(clients: Clients, scope: memory.MemoryScope) -> list[memory.ExportedRow]:
+    """Return all rows of a scope."""
     rows: list[memory.ExportedRow] = []
-    token = ""
-    while not rows or token:
-        asked = memory.ExportMemoryRequest(scope=whole, page_size=1000, page_token=token)
+    token, is_first = "", True
+    while is_first or token:
+        asked = memory.ExportMemoryRequest(scope=scope, page_size=1000, page_token=token)
         page = await clients.memory.export_memory(asked)
         rows += page.rows
-        token = page.next_page_token
-    turns = [json.loads(row.row_json) for row in rows if row.table == "turns"]
-    assert sum(turn["conversation"] == conversation for turn in turns) == len(TURNS)
-    # An operator without a name of his own is nobody in particular.
-    nobody = memory.MemoryScope(principal="user:nobody")
-    erased = await clients.memory.erase_memory(memory.EraseMemoryRequest(request_id=new_id("e"), scope=nobody))
-    assert not erased.tables
-    listed = await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))
-    assert len(listed.turns) == len(TURNS)
+        token, is_first = page.next_page_token, False
+    return rows
 
 
 async def test_the_commands_export_and_erase_schedules_with_what_their_runs_left(
