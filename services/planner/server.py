@@ -25,6 +25,7 @@ from fathom.services.planner.episode.limits import validate_question
 from fathom.services.planner.episode.llm import PolicyService
 from fathom.services.planner.learner import Learner
 from fathom.services.planner.mcp.describing import list_servers
+from fathom.services.planner.metrics import Spending
 from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
@@ -90,6 +91,7 @@ def build(config: Config, deps: Deps) -> Service:
     rewriter = understanding.rewriter
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
     worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
+    worker.spending = Spending.register(deps.telemetry.registry)
     learner = make_learner(deps, record, understanding, prompts.catalogue)
     rollouts = Rollouts(
         config,

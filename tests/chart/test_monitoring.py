@@ -16,6 +16,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fathom.services.planner.metrics import Metrics as PlannerMetrics
+from fathom.services.planner.metrics import Spending
 from fathom.services.policy.metrics import PolicyMetrics
 from tests.chart.rendering import CHART, ROOT, by_key, render
 from tests.chart.test_against_the_code import SERVICES, WATCHES, parses
@@ -45,6 +46,7 @@ def find_declared() -> set[str]:
     names = {name for text in sources for name in re.findall(r'"(fathom_[a-z_]+)"', text)}
     registry = CollectorRegistry()
     PlannerMetrics.register(registry)
+    Spending.register(registry)
     PolicyMetrics.register(registry)
     return names | {family.name for family in registry.collect()}
 
@@ -162,6 +164,31 @@ def test_panels_ask_for_metrics_that_exist() -> None:
                 promql_parser.parse(target["expr"])
                 assert find_metrics(target["expr"]), panel["title"]
                 assert find_metrics(target["expr"]) <= find_declared(), panel["title"]
+
+
+def test_each_dashboard_is_rendered_under_a_name_of_its_own() -> None:
+    documents = render("helm4", CHART / "ci" / "minimal-values.yaml", "demo", "monitoring.dashboards.enabled=true")
+    rendered = [
+        (document["metadata"]["name"], document["metadata"]["labels"]["grafana_dashboard"], name, json.loads(text))
+        for document in documents
+        if document["kind"] == "ConfigMap" and "-dashboard-" in document["metadata"]["name"]
+        for name, text in document["data"].items()
+    ]
+    files = sorted(path.name for path in (CHART / "files" / "dashboards").glob("*.json"))
+    assert sorted(name for _, _, name, _ in rendered) == files
+    assert {label for _, label, _, _ in rendered} == {"1"}
+    # Grafana keeps one dashboard of a uid: the second would replace the first.
+    assert len({dashboard["uid"] for *_, dashboard in rendered}) == len(files)
+
+
+def test_cost_is_shown_per_run_and_per_tenant() -> None:
+    panels = json.loads((CHART / "files" / "dashboards" / "cost.json").read_text())["panels"]
+    grouped = {
+        (group, bare(metric))
+        for panel in panels for target in panel["targets"]
+        for group in re.findall(r"by \((\w+)", target["expr"]) for metric in selectors(promql_parser.parse(target["expr"]))
+    }  # fmt: skip
+    assert {("model", "fathom_planner_run_cost"), ("tenant", "fathom_planner_tenant_cost")} <= grouped
 
 
 def test_metrics_of_the_runbooks_exist() -> None:

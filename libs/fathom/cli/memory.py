@@ -21,6 +21,14 @@ Bus = Annotated[
         envvar="FATHOM_RUNTIME_BUS_URL",
     ),
 ]
+Store = Annotated[
+    str,
+    typer.Option(
+        help="URL of the object store, where links and the records of runs are; by default the local stack's,"
+        ' "-" none.',
+        envvar="FATHOM_RUNTIME_STORE_URL",
+    ),
+]
 Url = Annotated[str, typer.Option(help="URL of a memory service; by default the local stack's.")]
 
 
@@ -30,14 +38,16 @@ def export(
     tenant: Tenant = "",
     user: User = "",
     everybody: Everybody = False,
+    store: Store = "",
     bus: Bus = "",
     home: Home = HOME,
     memory: Url = "",
 ) -> None:
-    """Write all that memory holds of a user or a tenant, and the schedules; what is computed from it is left out."""
+    """Write all that memory holds of a user or a tenant, the schedules and the links; nothing computed from it."""
     from fathom.cli.records import memory as memory_records
 
-    memory_records.export(target, memory_records.make_scope(tenant, user, everybody=everybody), bus, home, memory)
+    scope = memory_records.make_scope(tenant, user, everybody=everybody)
+    memory_records.export(target, scope, store, bus, home, memory)
 
 
 @app.command()
@@ -45,19 +55,13 @@ def erase(
     tenant: Tenant = "",
     user: User = "",
     everybody: Everybody = False,
-    store: Annotated[
-        str,
-        typer.Option(
-            help='URL of the object store, where the runs left their records; by default the local stack\'s, "-" none.',
-            envvar="FATHOM_RUNTIME_STORE_URL",
-        ),
-    ] = "",
+    store: Store = "",
     bus: Bus = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     home: Home = HOME,
     memory: Url = "",
 ) -> None:
-    """Delete all that memory holds of a user or a tenant, the schedules and the records of runs; may be repeated."""
+    """Delete all that memory holds of a user or a tenant, schedules, links and records of runs; may be repeated."""
     from fathom.cli.records import memory as memory_records
 
     if not yes:

@@ -92,7 +92,7 @@ async def erase_schedules(bucket: KeyValue, owner: Owner) -> list[StoredSchedule
 
 
 def read_values(value: bytes) -> Mapping[str, Any]:
-    """Return the fields of a schedule, whichever version has written it."""
+    """Return the fields of a schedule or a link; only ``content`` with the text for what is no JSON object."""
     try:
         found = json.loads(value)
     except ValueError:

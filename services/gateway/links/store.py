@@ -12,11 +12,9 @@ from dataclasses import asdict, dataclass
 from fathom.core.call import current_tenant
 from fathom.core.errors import CorruptData, FailedPrecondition, NotFound
 from fathom.core.ids import checked_id, sha256
+from fathom.operations.links import LINKS, OWNERS
 from fathom.transport.store import ObjectStore
 
-LINKS = "links/"
-# Whose a link is that everybody may open: without it, the tenant would have to stand in the address.
-OWNERS = "public_links/"
 # 256 random bits cannot be guessed, however often somebody asks.
 TOKEN_BYTES = 32
 ID_CHARS = 40
@@ -65,6 +63,7 @@ class LinkStore:
             if await self._is_full():
                 raise FailedPrecondition(f"{MAX_LINKS:,} links show something already: withdraw some")
         await self._own.create(LINKS + about.id, json.dumps(asdict(about)).encode(), "application/json")
+        # Whose it is: without it, the tenant would have to stand in the address.
         # The way in last: a failure between the two leaves a link that is listed and opens for its own tenant only.
         if about.audience == ANYONE:
             await self._shared.create(OWNERS + about.id, current_tenant().encode(), "text/plain")

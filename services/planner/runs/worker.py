@@ -26,6 +26,7 @@ from fathom.services.planner.coverage.wording import open_with_notice
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, make_limits
+from fathom.services.planner.metrics import Spending
 from fathom.services.planner.model.effort import Granted
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.model.memory import Memory
@@ -115,6 +116,8 @@ class Worker:
     """Source of what runs get from their user's memory; without one they get nothing."""
     recaller: Recaller | None = None
     """Reminds runs of older turns; without one they know their window alone."""
+    spending: Spending | None = None
+    """Counts what runs cost; without it nothing is exported."""
     pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
@@ -457,6 +460,10 @@ class Worker:
             )
         await publish_end(events, trajectory, to_ref(stored))
         await self.record.put_entry(header, Entry.of(trajectory, time.time()))
+        if self.spending is not None:
+            # Of this leg: those before it were counted at their ends.
+            used = episode.usage_since(leg.steps)
+            self.spending.observe(header.tenant, header.model, used, self.config.prices(header.model).cost(used))
         await self._stop_children(header.run_id)
         self.log.info(
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,15 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.cli.records import memory as memory_records
 from fathom.clients import Clients, connect
-from fathom.core.errors import InvalidField, PermissionDenied
+from fathom.core.errors import InvalidField, NotFound, PermissionDenied
 from fathom.core.ids import new_id
 from fathom.operations.schedules import open_schedules
+from fathom.services.gateway.links.store import Link, LinkStore, hash_token
 from fathom.services.gateway.schedules.recurrence import Recurrence
 from fathom.services.gateway.schedules.store import Firing, Schedule, ScheduleStore
 from fathom.services.planner.runs.earlier.reminders import MARK
 from fathom.transport.store import open_store
+from fathom.transport.store.tenant import TenantStore
 from tests.integration.stack.test_ask import Stack, ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -69,27 +72,45 @@ async def test_a_run_is_shown_what_its_window_has_lost(stack: Stack, protocol: t
 
 
 async def test_what_is_exported_can_be_erased(stack: Stack) -> None:
-    _, clients = stack
-    conversation = await fill(clients)
-    whole = memory.MemoryScope(everybody=True)
+    endpoints, operator = stack
+    others = await fill(operator)
+    fund = connect(dict(endpoints.services), tenant="fund-that-leaves")
+    try:
+        conversation = await fill(fund)
+        whole = memory.MemoryScope(tenant="fund-that-leaves", everybody=True)
+        rows = await export(operator, whole)
+        turns = [json.loads(row.row_json) for row in rows if row.table == "turns"]
+        assert [turn["conversation"] for turn in turns] == [conversation] * len(TURNS)
+        erased, has_more = Counter[str](), True
+        while has_more:
+            request = memory.EraseMemoryRequest(request_id=new_id("e"), scope=whole)
+            reply = await operator.memory.erase_memory(request)
+            erased.update({table.table: table.rows for table in reply.tables})
+            has_more = reply.has_more
+        assert (erased["turns"], erased["conversations"]) == (len(TURNS), 1)
+        assert await export(operator, whole) == []
+        assert not (await fund.memory.list_conversations(memory.ListConversationsRequest())).conversations
+        with pytest.raises(NotFound):
+            await fund.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))
+    finally:
+        await fund.close()
+    listed = await operator.memory.list_turns(memory.ListTurnsRequest(conversation_id=others))
+    assert len(listed.turns) == len(TURNS), "another tenant's turns stay"
+
+
+async def export(clients: Clients, scope: memory.MemoryScope) -> list[memory.ExportedRow]:
+    """Return all rows of a scope."""
     rows: list[memory.ExportedRow] = []
-    token = ""
-    while not rows or token:
-        asked = memory.ExportMemoryRequest(scope=whole, page_size=1000, page_token=token)
+    token, is_first = "", True
+    while is_first or token:
+        asked = memory.ExportMemoryRequest(scope=scope, page_size=1000, page_token=token)
         page = await clients.memory.export_memory(asked)
         rows += page.rows
-        token = page.next_page_token
-    turns = [json.loads(row.row_json) for row in rows if row.table == "turns"]
-    assert sum(turn["conversation"] == conversation for turn in turns) == len(TURNS)
-    # An operator without a name of his own is nobody in particular.
-    nobody = memory.MemoryScope(principal="user:nobody")
-    erased = await clients.memory.erase_memory(memory.EraseMemoryRequest(request_id=new_id("e"), scope=nobody))
-    assert not erased.tables
-    listed = await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))
-    assert len(listed.turns) == len(TURNS)
+        token, is_first = page.next_page_token, False
+    return rows
 
 
-async def test_the_commands_export_and_erase_schedules_with_what_their_runs_left(
+async def test_the_commands_export_and_erase_schedules_and_links_with_what_runs_left(
     stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     endpoints, _ = stack
@@ -101,30 +122,41 @@ async def test_the_commands_export_and_erase_schedules_with_what_their_runs_left
     )
     store = open_store(endpoints.store)
     await store.put("results/run_of_anne/table.arrow", b"Anne's basket")
+    links = LinkStore(TenantStore(store), store)
+    for name, creator, run in (("anne", "user:anne", "run_of_anne"), ("bert", "user:bert", "run_of_bert")):
+        title = f"How is {name}'s basket?"
+        await links.add(Link(hash_token(name), run, "", 0, "anyone", "en", title, creator, 1.0, 4e9, (run,)))
     scope, rows = memory.MemoryScope(principal="user:anne"), tmp_path / "rows.jsonl"
-    there = (endpoints.nats, tmp_path, endpoints.services["memory"])
+    there = (endpoints.store, endpoints.nats, tmp_path, endpoints.services["memory"])
     async with open_schedules(endpoints.nats) as bucket:
         await ScheduleStore(bucket, 5).add(schedule)
         await asyncio.to_thread(memory_records.export, rows, scope, *there)
-        await asyncio.to_thread(memory_records.erase, scope, endpoints.store, *there)
+        await asyncio.to_thread(memory_records.erase, scope, *there)
         left = [place.schedule.id async for place in ScheduleStore(bucket, 5).scan()]
-    [row] = [json.loads(line) for line in rows.read_text().splitlines()]
+    [row, link] = [json.loads(line) for line in rows.read_text().splitlines()]
     assert (row["table"], row["ask"]) == ("schedules", ask_again)
+    assert (link["table"], link["title"], link["runs"]) == ("links", "How is anne's basket?", ["run_of_anne"])
     said = capsys.readouterr().out
-    assert "1 schedules" in said.splitlines()[0]
-    assert "memory: 1 schedules" in said
+    assert "1 schedules, 1 links" in said.splitlines()[0]
+    assert "memory: 1 schedules, 1 links" in said
     assert "schedule_anne" not in left
     assert await store.keys("results/run_of_anne/") == []
+    with pytest.raises(NotFound):
+        await links.find(hash_token("anne"))
+    assert (await links.find(hash_token("bert"))).title == "How is bert's basket?"
+    await links.withdraw(hash_token("bert"))
     await store.close()
 
 
-async def test_schedules_are_left_out_only_by_a_word(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", ["store", "bus"])
+async def test_links_and_schedules_are_left_out_only_by_a_word(stack: Stack, tmp_path: Path, field: str) -> None:
     endpoints, _ = stack
-    scope = memory.MemoryScope(principal="user:anne")
-    with pytest.raises(InvalidField, match="bus"):
-        await asyncio.to_thread(
-            memory_records.export, tmp_path / "rows.jsonl", scope, "", tmp_path, endpoints.services["memory"]
-        )
+    scope, rows = memory.MemoryScope(principal="user:anne"), tmp_path / "rows.jsonl"
+    places = {"store": endpoints.store, "bus": endpoints.nats, field: ""}
+    where = (places["store"], places["bus"], tmp_path, endpoints.services["memory"])
+    for work in (lambda: memory_records.export(rows, scope, *where), lambda: memory_records.erase(scope, *where)):
+        with pytest.raises(InvalidField, match=field):
+            await asyncio.to_thread(work)
 
 
 async def test_a_tenant_that_guesses_gets_nothing(stack: Stack) -> None:

@@ -20,10 +20,13 @@ from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.core.identity import environment_principal, environment_tenant
 from fathom.core.ids import new_id
-from fathom.operations.erasure import erase_runs
-from fathom.operations.schedules import TABLE, Owner, StoredSchedule, erase_schedules, list_schedules, open_schedules
+from fathom.operations.erasure import add_delegated, erase_runs
+from fathom.operations.links import TABLE as LINK_TABLE
+from fathom.operations.links import Holding, erase_links, list_links
+from fathom.operations.schedules import TABLE as SCHEDULE_TABLE
+from fathom.operations.schedules import Owner, StoredSchedule, erase_schedules, list_schedules, open_schedules
 from fathom.transport.bus.base import KeyValue
-from fathom.transport.store import open_store
+from fathom.transport.store import ObjectStore, open_store
 from fathom.transport.store.tenant import TenantStore
 
 PAGE = 500
@@ -90,8 +93,37 @@ async def open_bucket(bus: str, home: Path, memory: str) -> AsyncIterator[KeyVal
         yield bucket
 
 
-def export(target: Path, scope: pb.MemoryScope, bus: str, home: Path, memory: str) -> None:
-    """Write the rows of a scope, and its schedules, as JSON lines."""
+@asynccontextmanager
+async def open_objects(store: str, home: Path, memory: str) -> AsyncIterator[ObjectStore | None]:
+    """Open the object store, by default the local stack's; None for "-".
+
+    Raises ``InvalidField`` where a memory service is named without the store beside it, as ``open_bucket`` does.
+    """
+    if memory and not store:
+        raise InvalidField("store", 'must be the URL of the object store, where links are, or "-" to leave them out')
+    if store == "-":
+        yield None
+        return
+    objects = open_store(store or read_endpoints(home).store)
+    try:
+        yield objects
+    finally:
+        await objects.close()
+
+
+async def find_held(clients: Clients, scope: pb.MemoryScope, schedules: Sequence[StoredSchedule]) -> Holding:
+    """Return the runs and conversations of a scope by its rows, with the runs that its schedules have asked for."""
+    # Runs without a turn, such as one that failed, are known to their schedule alone.
+    runs, conversations = {run for schedule in schedules for run in schedule.runs}, set[str]()
+    async for row in list_rows(clients, scope):
+        values = json.loads(row.row_json)
+        runs.add(values.get("run", ""))
+        conversations.add(values.get("conversation", ""))
+    return Holding(runs - {""}, conversations - {""})
+
+
+def export(target: Path, scope: pb.MemoryScope, store: str, bus: str, home: Path, memory: str) -> None:
+    """Write the rows of a scope, its schedules and its links, as JSON lines."""
 
     async def work(clients: Clients) -> None:
         counted: Counter[str] = Counter()
@@ -101,28 +133,39 @@ def export(target: Path, scope: pb.MemoryScope, bus: str, home: Path, memory: st
                 file.write(json.dumps({"table": table, **values}, ensure_ascii=False) + "\n")
                 counted[table] += 1
 
-            async with open_bucket(bus, home, memory) as bucket:
+            async with open_bucket(bus, home, memory) as bucket, open_objects(store, home, memory) as objects:
                 # Rows first: the memory service says whether the caller may have what is of others.
                 async for row in list_rows(clients, scope):
                     write(row.table, json.loads(row.row_json))
-                for schedule in await list_schedules(bucket, find_owner(scope)) if bucket else ():
-                    write(TABLE, schedule.values)
+                owner = find_owner(scope)
+                schedules = await list_schedules(bucket, owner) if bucket else []
+                for schedule in schedules:
+                    write(SCHEDULE_TABLE, schedule.values)
+                if objects is not None:
+                    held = await find_held(clients, scope, schedules)
+                    with calling(Call.new(tenant=owner.tenant)):
+                        for link in await list_links(TenantStore(objects), owner, held):
+                            write(LINK_TABLE, link.values)
         typer.echo(f"{target}: " + (", ".join(f"{count} {table}" for table, count in counted.items()) or "nothing"))
 
     with_memory(home, memory, work)
 
 
 def erase(scope: pb.MemoryScope, store: str, bus: str, home: Path, memory: str) -> None:
-    """Delete the schedules of a scope, the records of its runs, then its rows."""
+    """Delete the schedules and links of a scope, the records of its runs, then its rows."""
 
     async def work(clients: Clients) -> None:
-        async with open_bucket(bus, home, memory) as bucket:
+        deleted: Counter[str] = Counter()
+        async with open_bucket(bus, home, memory) as bucket, open_objects(store, home, memory) as objects:
             # A page of rows first: the memory service says whether the caller may erase what is of others.
             await clients.memory.export_memory(pb.ExportMemoryRequest(scope=scope, page_size=1))
             # Before the runs are listed: what is asked no more adds none.
             schedules = await erase_schedules(bucket, find_owner(scope)) if bucket else []
-        await erase_records(clients, scope, store, home, schedules)
-        deleted: Counter[str] = Counter({TABLE: len(schedules)})
+            deleted[SCHEDULE_TABLE] = len(schedules)
+            if objects is not None:
+                # Before the rows: the ids of runs are in them, and whoever is interrupted can begin again.
+                held = await find_held(clients, scope, schedules)
+                deleted[LINK_TABLE] = await erase_objects(objects, find_owner(scope), held)
         while True:
             done = await clients.memory.erase_memory(pb.EraseMemoryRequest(request_id=new_id("erase"), scope=scope))
             for table in done.tables:
@@ -136,20 +179,12 @@ def erase(scope: pb.MemoryScope, store: str, bus: str, home: Path, memory: str) 
     with_memory(home, memory, work)
 
 
-async def erase_records(
-    clients: Clients, scope: pb.MemoryScope, store: str, home: Path, schedules: Sequence[StoredSchedule]
-) -> None:
-    """Delete what the runs of a scope left in the object store, those that its schedules asked for included."""
-    # The runs first: their ids are in the rows, and whoever is interrupted can begin again.
-    place = store or read_endpoints(home).store
-    if place == "-":
-        return
-    runs = {json.loads(row.row_json).get("run", "") async for row in list_rows(clients, scope)} - {""}
-    # Runs without a turn, such as one that failed, are known to their schedule alone.
-    runs.update(run for schedule in schedules for run in schedule.runs)
-    objects = open_store(place)
-    try:
-        with calling(Call.new(tenant=find_owner(scope).tenant)):
-            await erase_runs(TenantStore(objects), runs, typer.echo)
-    finally:
-        await objects.close()
+async def erase_objects(objects: ObjectStore, owner: Owner, held: Holding) -> int:
+    """Delete the links to the runs of a scope, then what the runs left in the store; return the number of links."""
+    with calling(Call.new(tenant=owner.tenant)):
+        own = TenantStore(objects)
+        # A link shows a run that was delegated as well, and has its question for a title.
+        shown = Holding(await add_delegated(own, set(held.runs)), held.conversations)
+        links = await erase_links(own, objects, owner, shown)
+        await erase_runs(own, held.runs, typer.echo)
+    return len(links)
