@@ -215,6 +215,9 @@ class MeantColumn(Body):
     aggregation: Way = Field("", description="How values of a period become one; empty when it is not known.")
     year: int = Field(0, ge=0, le=9999, description="Year of its values, where no column has dates.")
     indicator: str = Field("", max_length=100, description="The catalogue's indicator that it was found to be.")
+    period: str = Field(
+        "", max_length=100, description='Period of its values in words, where it is no year: "Q1 2024".'
+    )
 
 
 class TableMeaning(Body):
@@ -233,6 +236,7 @@ class TableMeaning(Body):
                 aggregation=f"AGGREGATION_{one.aggregation.upper() or 'UNSPECIFIED'}",
                 year=one.year,
                 indicator=one.indicator,
+                period=one.period,
             )
             for one in self.columns
         ]

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from fathom.core.call import Call, calling
-from fathom.core.errors import FathomError, Internal
+from fathom.core.errors import FathomError
+from fathom.core.retry import run_round
 from fathom.core.telemetry import make_traceparent
 
 # Turns of other replicas, and those that were appended when one was lost, are found at the next round.
@@ -49,14 +50,9 @@ class Rounds:
                 await self._run(step)
 
     async def _run(self, step: Callable[[], Awaitable[int]]) -> None:
-        try:
-            # Work for later belongs to no question, and would be a trace of its own with each round.
-            with calling(Call.new(traceparent=make_traceparent(is_sampled=False))):
-                done = await step()
-            # What is left comes in the next round, which then begins at once.
-            if done:
-                self._wake.set()
-        except FathomError as error:
-            self._report(error)
-        except Exception as error:  # a defect of one step must not end the work of all for good
-            self._report(Internal(f"{type(error).__name__}: {error}"))
+        # Work for later belongs to no question, and would be a trace of its own with each round.
+        with calling(Call.new(traceparent=make_traceparent(is_sampled=False))):
+            done = await run_round(step, self._report)
+        # What is left comes in the next round, which then begins at once.
+        if done:
+            self._wake.set()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fathom.core.errors import FathomError, InvalidField, MissingExtra, NotFound
 from fathom.core.paging import read_token, unknown_token, write_token
+from fathom.core.retry import run_round
 from fathom.domain.decoding import Decoder
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
@@ -94,10 +95,12 @@ class Engine:
         store: ObjectStore,
         parsers: Mapping[str, Parse] | None = None,
         seen: KeyValue | None = None,
+        report: Callable[[FathomError], None] | None = None,
     ) -> None:
         """Create the engine; ``seen`` is the bucket of documents shown to runs.
 
-        Without it a process knows only its own searches.
+        Without it a process knows only its own searches. ``report`` is called with errors of the background work, which
+        goes on; ``failed_rounds`` counts them.
         """
         # Before anything imports faiss or torch, which read the variables only once.
         make_idle_threads_sleep()
@@ -112,6 +115,8 @@ class Engine:
         self._seen = ExposureLog(seen)
         self._lifetimes = make_lifetimes(store, config.max_own_mb << 20)
         self._duties: list[asyncio.Task[None]] = []
+        self._report = report
+        self.failed_rounds = 0
 
     def _make_database(self) -> SnapshotDatabase:
         # Imported here: its client is an extra that corpora in files do without.
@@ -143,9 +148,14 @@ class Engine:
     async def _poll_snapshots(self) -> None:
         while self._config.refresh_s:
             await asyncio.sleep(self._config.refresh_s)
-            with suppress(FathomError):  # a store that is away now may be there the next time
-                await self.corpora.refresh()
-                await self._lifetimes.sweep()
+            # A store that is away now may be there the next time, and neither keeps the other from its work.
+            await run_round(self.corpora.refresh, self._note_failure)
+            await run_round(self._lifetimes.sweep, self._note_failure)
+
+    def _note_failure(self, error: FathomError) -> None:
+        self.failed_rounds += 1
+        if self._report is not None:
+            self._report(error)
 
     async def close(self) -> None:
         """Cancel background tasks and remove temporary files."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,10 +12,13 @@ from fathom.services.retrieval.serving.query_execution import QueryExecutor
 
 
 class SearchFigures(Collector):
-    """Collector of queue lengths and batches by kind of work (words, vectors), and of cached and joined queries."""
+    """Collector of queue lengths and batches by kind of work (words, vectors), and of cached and joined queries.
 
-    def __init__(self, executor: QueryExecutor) -> None:
-        self._executor = executor
+    Failed rounds of the background work are counted beside them.
+    """
+
+    def __init__(self, executor: QueryExecutor, count_failed_rounds: Callable[[], int]) -> None:
+        self._executor, self._count_failed_rounds = executor, count_failed_rounds
 
     def collect(self) -> Iterable[Metric]:
         """Return the current values."""
@@ -32,10 +35,12 @@ class SearchFigures(Collector):
         cached = CounterMetricFamily("fathom_retrieval_cached", "Queries answered from the cache", value=executor.hits)
         text = "Queries that joined an equal one under way"
         joined = CounterMetricFamily("fathom_retrieval_joined", text, value=executor.join_count)
-        return [waiting, batches, queries, refused, cached, joined]
+        text = "Refreshes of the corpora and sweeps of callers' own ones that failed"
+        failed = CounterMetricFamily("fathom_retrieval_failed_rounds", text, value=self._count_failed_rounds())
+        return [waiting, batches, queries, refused, cached, joined, failed]
 
 
-def register(registry: CollectorRegistry, executor: QueryExecutor) -> None:
+def register(registry: CollectorRegistry, executor: QueryExecutor, count_failed_rounds: Callable[[], int]) -> None:
     """Register the metrics."""
     # A collector reads the counts when it is scraped, so that ranking does not touch the metrics at all.
-    registry.register(SearchFigures(executor))
+    registry.register(SearchFigures(executor, count_failed_rounds))

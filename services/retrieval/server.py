@@ -41,9 +41,13 @@ LIFETIME_S, MAX_LIFETIME_S = 30 * 86_400, 366 * 86_400
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the retrieval service; the only constructor."""
-    engine = Engine(config, deps.store, list_parsers(), deps.bus.bucket(SEEN))
+
+    def report(error: FathomError) -> None:
+        deps.telemetry.log.warning("corpora were not refreshed or swept, which is tried again", error=error.message)
+
+    engine = Engine(config, deps.store, list_parsers(), deps.bus.bucket(SEEN), report)
     http_server = HttpServer(config, engine, deps)
-    register(deps.telemetry.registry, engine.executor)
+    register(deps.telemetry.registry, engine.executor, lambda: engine.failed_rounds)
 
     async def start() -> None:
         await wait_for_store(deps.store, deps.telemetry.log)

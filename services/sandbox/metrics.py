@@ -20,6 +20,7 @@ class Metrics:
     spawn_seconds: Histogram
     cells: Counter
     isolation: Gauge
+    failed_sweeps: Counter
 
     @classmethod
     def register(cls, registry: CollectorRegistry) -> Metrics:
@@ -40,6 +41,7 @@ class Metrics:
             ),
             Counter("fathom_sandbox_cells", "Cells by how they ended", ("status",), registry=registry),
             Gauge("fathom_sandbox_isolation", "1 for the achieved level", ("level",), registry=registry),
+            Counter("fathom_sandbox_failed_sweeps", "Sweeps of old displays that failed", registry=registry),
         )
 
     def note(self, name: str, label: str, value: float) -> None:

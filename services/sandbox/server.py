@@ -11,7 +11,7 @@ from typing import TypeVar
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients.tables import MOST_BYTES
 from fathom.core.call import Call
-from fathom.core.errors import InvalidField, NotReady, PayloadTooLarge
+from fathom.core.errors import FathomError, InvalidField, NotReady, PayloadTooLarge
 from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.hosting.deps import Deps
 from fathom.services.sandbox.config import Config
@@ -44,14 +44,19 @@ T = TypeVar("T")
 
 def build(config: Config, deps: Deps) -> Service:
     """Return the sandbox service; this is its only constructor."""
-    supervisor = SupervisorClient(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
+    metrics, log = Metrics.register(deps.telemetry.registry), deps.telemetry.log
+    supervisor = SupervisorClient(config, log, metrics.note)
     displays = DisplayStore(deps.store, config.lifetime_s)
     servicer = SandboxServicer(supervisor, TenantStore(deps.store), config, displays)
+
+    def report(error: FathomError) -> None:
+        metrics.failed_sweeps.inc()
+        log.warning("displays were not swept, which is tried again", error=error.message)
 
     async def start() -> None:
         await supervisor.start()
         if config.objects:
-            displays.start()
+            displays.start(report)
 
     async def close() -> None:
         servicer.close()

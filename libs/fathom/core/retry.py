@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from fathom.core.errors import FathomError
+from fathom.core.errors import FathomError, Internal
 
 T = TypeVar("T")
 # Enough to reach any maximum pause; a power without a bound overflows after 1,024 attempts.
@@ -51,6 +51,21 @@ def is_transient(error: FathomError) -> bool:
 def always(error: FathomError) -> bool:
     """Retry every error, for work that has nobody to report to."""
     return True
+
+
+async def run_round(work: Callable[[], Awaitable[T]], report: Callable[[FathomError], None]) -> T | None:
+    """Return the result of one round of background work; None for one that failed, which is reported.
+
+    The caller goes on with the next round after its pause. An error of a class that is not ours is a defect: it is
+    reported as ``Internal``, as it must not end the work of a process for good.
+    """
+    try:
+        return await work()
+    except FathomError as error:
+        report(error)
+    except Exception as error:
+        report(Internal(f"{type(error).__name__}: {error}"))
+    return None
 
 
 class Retries:

@@ -36,6 +36,9 @@ class OwnMeaning:
     label: str = ""
     kind: str = ""
     is_amount: bool = False
+    months: int = 0
+    is_state: bool = False
+    is_of_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ class OwnSeries:
     """A column of numbers of an imported sheet, its unit, its sheet's title, and the first and last day with rows.
 
     Where its meaning was applied, ``names`` are what questions call what it measures, ``label`` says of whom,
-    ``kind`` what such labels are called ("Plant"), and ``is_amount`` that the values of a period are added up.
+    ``kind`` what such labels are called ("Plant"), ``is_amount`` that the values of a period are added up, and
+    ``is_state`` that the last one holds. ``months`` are those of the period that each value is of, 0 if not known.
+    With ``is_of_file`` no column says what is measured: the labels of an income statement are all that is said.
     """
 
     sheet_id: str
@@ -56,6 +61,9 @@ class OwnSeries:
     label: str = ""
     kind: str = ""
     is_amount: bool = False
+    months: int = 0
+    is_state: bool = False
+    is_of_file: bool = False
 
 
 def list_own_series(
@@ -75,7 +83,7 @@ def list_own_series(
     for name in (field.name for field in table.schema if is_number(field.type)):
         meant = (meanings or {}).get(name, OwnMeaning())
         unit = meant.unit or read_unit(name)
-        more = (meant.names, meant.label, meant.kind, meant.is_amount)
+        more = (meant.names, meant.label, meant.kind, meant.is_amount, meant.months, meant.is_state, meant.is_of_file)
         found.append(OwnSeries(sheet_id, name, unit, title, ends["min"], ends["max"], *more))
     return found
 
@@ -139,5 +147,7 @@ def make_own_entry(ident: str, own: OwnSeries) -> Entry:
     facts = SeriesFacts(own.unit, Frequency.DAILY, own.title, "upload", own.first, own.last, False)
     # A measure that several things have is none of them alone.
     names = [f"{own.label} {name}" for name in own.names] if own.label else own.names
-    called = tuple(dict.fromkeys([*list_names(own.column), *names]))[:MOST_NAMES]
+    # In an income statement the label is the measure.
+    alone = [own.label] if own.is_of_file and own.label else []
+    called = tuple(dict.fromkeys([*alone, *list_names(own.column), *names]))[:MOST_NAMES]
     return Entry(ident, own.sheet_id, own.column, own.column, "", called, facts)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property, reduce
 
+from fathom.domain.periods.period import measure_months
 from fathom.domain.programs.language import OWN_GROUP, Call, Node, Number, Quote, map_calls, walk
 from fathom.domain.text.terms import list_words
-from fathom.services.datafetch.parser import lexicon
+from fathom.services.datafetch.parser import lexicon, periods
 from fathom.services.datafetch.programs.own import OwnSeries, list_names
 
 Terms = tuple[str, ...]
@@ -86,11 +88,14 @@ class OwnWords:
             return None
         labels = labels or find_longest(asked, self.labels)
         measures = measures or find_longest(asked, self.measures)
+        if len(labels) == 1 and not measures and len(named := self.labels[labels[0]]) == 1:
+            # The rows of an income statement say what is measured, and only its file's name stands above them.
+            return (named[0], name_more(said, asked, labels)) if self.own[named[0]].is_of_file else None
         columns = {tuple(self.measures[name]) for name in measures}
         if len(columns) != 1 or len(labels) > 1:
             return None
         (idents,) = columns
-        more = " ".join(" ".join(name) for name in (*labels, *measures) if not holds(said, name) and holds(asked, name))
+        more = name_more(said, asked, (*labels, *measures))
         if labels:
             both = [ident for ident in idents if ident in self.labels[labels[0]]]
             return (both[0], more) if len(both) == 1 else None
@@ -101,6 +106,41 @@ class OwnWords:
     def name_member(self, ident: str) -> Call:
         """Return a column as a series of a program, called as it is."""
         return Call("series", (Quote(next(iter(list_names(self.own[ident].column)))),), ident)
+
+
+def name_more(said: Terms, asked: Terms, names: Iterable[Terms]) -> str:
+    """Return the names that stand in the question and not in the words of a program."""
+    return " ".join(" ".join(name) for name in names if not holds(said, name) and holds(asked, name))
+
+
+def choose_lengths(own: Sequence[OwnSeries], questions: Sequence[str], today: date) -> list[OwnSeries]:
+    """Return the columns; of those of one measure for quarters and for years, say, the ones that a question is about.
+
+    These are of the longest periods that are no longer than the shortest one that it names, or that an earlier question
+    has named, and of the shortest ones without any.
+    """
+    lengths: dict[tuple[str, ...], set[int]] = {}
+    for one in own:
+        lengths.setdefault(identify(one), set()).add(one.months)
+    if all(len(found) == 1 for found in lengths.values()):
+        return list(own)
+    asked = find_length(questions, today)
+    fitting = {key: max((one for one in found if one <= asked), default=min(found)) for key, found in lengths.items()}
+    return [one for one in own if one.months == fitting[identify(one)]]
+
+
+def identify(one: OwnSeries) -> tuple[str, ...]:
+    """Return what columns share that differ in the periods of their values alone; a plain column shares nothing."""
+    return (one.sheet_id, one.label, one.names[0]) if one.names else (one.sheet_id, "", one.column)
+
+
+def find_length(questions: Sequence[str], today: date) -> int:
+    """Return the months of the shortest period that the last question names, else the one before; 0 without any."""
+    for text in reversed(questions):
+        found = [one for one in periods.read(text, today).periods if one.start and one.end]
+        if found:
+            return min(measure_months(one.start, one.end) for one in found if one.start and one.end)
+    return 0
 
 
 def strip_asking(text: str) -> str:

@@ -21,7 +21,7 @@ from fathom.services.datafetch.programs.following import follow
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
 from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
-from fathom.services.datafetch.programs.own_words import OwnWords, settle
+from fathom.services.datafetch.programs.own_words import OwnWords, choose_lengths, settle
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, Gap, NamedSeries, Resolved, resolve
 from fathom.services.datafetch.programs.search import BEAM, Path, search
 from fathom.services.datafetch.programs.weights import Weights
@@ -83,7 +83,7 @@ class ProgramReader:
         the user's tables: one that is called as the question says comes before the bundled series. Returns None where
         no program was found.
         """
-        decoding = self._open(texts, own)
+        decoding = self._open(texts, own, today)
         for path in search(decoding, BEAM):
             try:
                 return self._describe(path, decoding, today, texts[-1])
@@ -99,15 +99,16 @@ class ProgramReader:
 
         Its confidence is the probability that this reader gives to it. Raises ``InvalidField("program")``.
         """
-        decoding = self._open(texts, own)
+        decoding = self._open(texts, own, today)
         return self._describe(follow(decoding, decoding.conversation, program), decoding, today, texts[-1])
 
-    def _open(self, texts: Sequence[str], own: Sequence[OwnSeries]) -> Decoding:
-        """Return a decoder of some questions."""
+    def _open(self, texts: Sequence[str], own: Sequence[OwnSeries], today: date | None) -> Decoding:
+        """Return a decoder of some questions, for the own columns whose values are of periods like theirs."""
         conversation = cut_turns(texts, self._encoder)
         if not own:
             return Decoding(self._network, self._linker, self._places, self._queries, conversation)
-        linker = OwnLinker(own, self._linker, self._queries)
+        fitting = choose_lengths(own, texts, today or max(one.last for one in own))
+        linker = OwnLinker(fitting, self._linker, self._queries)
         places = np.concatenate([self._network.place_entries(linker.titles), self._places])
         return Decoding(self._network, linker, places, self._queries, conversation)
 
@@ -138,7 +139,7 @@ class ProgramReader:
     def _add_own(self, own: Mapping[str, OwnSeries]) -> Catalogue:
         """Return the catalogue with the columns of a user's tables."""
         places = {ident: (one.sheet_id, one.column) for ident, one in own.items()}
-        days = {(one.sheet_id, one.column): one.last for one in own.values()}
+        columns = {(one.sheet_id, one.column): one for one in own.values()}
 
         def find(ident: str) -> tuple[str, str] | None:
             return places.get(ident) or self._find(ident)
@@ -151,9 +152,9 @@ class ProgramReader:
             return [*places.values()] if group == WHOLE_TABLE else self._find_members(group)
 
         def find_last_day(series: Sequence[tuple[str, str]]) -> date | None:
-            return min((days.get(one) or self._days[one] for one in series), default=None)
+            return min((columns[one].last if one in columns else self._days[one] for one in series), default=None)
 
-        return Catalogue(find, find_members, self._has, find_last_day)
+        return Catalogue(find, find_members, self._has, find_last_day, columns)
 
     def _find(self, ident: str) -> tuple[str, str] | None:
         entry = self._linker.by_id.get(ident) if ident != NO_SERIES else None

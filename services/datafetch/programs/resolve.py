@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
 from fathom.core.errors import InvalidField
+from fathom.domain.periods.period import DAY, measure_months
 from fathom.domain.programs.language import (
     EURO,
     OWN_GROUP,
@@ -27,7 +28,9 @@ from fathom.domain.programs.resolved import CALCULATION
 from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.programs.numbers import read_number
+from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.query.periods import LATE_DAYS, label
+from fathom.services.datafetch.semantics.column_periods import name_length
 
 # The price index of ``real``, and its name in the steps.
 PRICES, PRICES_NAME = ("US", "cpiaucsl"), "cpi"
@@ -79,13 +82,14 @@ class Catalogue:
     """Access to the series of the tables: by the id that programs have, by group, and their first and last day.
 
     ``find`` and ``find_members`` return pairs of entity and indicator, or of sheet and column of a user's own table;
-    ``find_last_day`` the last day that all have.
+    ``find_last_day`` the last day that all have. ``own`` are the columns of the user's tables by such pairs.
     """
 
     find: Callable[[str], tuple[str, str] | None]
     find_members: Callable[[str], Sequence[tuple[str, str]]]
     has: Callable[[str, str], bool]
     find_last_day: Callable[[Sequence[tuple[str, str]]], date | None]
+    own: Mapping[tuple[str, str], OwnSeries] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,8 @@ class Resolver:
 
     def _write_call(self, call: Call) -> str:
         arguments = [self.write(node, kind) if node else "0" for kind, node in align(call)]
+        if call.name in ("at", "within"):
+            self._check_length(call)
         if call.name == "between":
             self._check_order(*call.arguments[1:])
         if call.name == "real":
@@ -291,6 +297,32 @@ class Resolver:
         if start and end and start[0] and end[1] and start[0] > end[1]:
             words = " ".join(one.text for node in (first, last) for one in walk(node) if isinstance(one, Quote))
             self.missing.append(Gap(words, GapReason.PERIOD, f"it begins on {start[0]} and ends on {end[1]}"))
+
+    def _check_length(self, call: Call) -> None:
+        """Note a period of which the user's own column has no value, as its values are each of a longer or shorter one.
+
+        A quarter has no part of a year's amount, and quarters become a year only by a rule that the column must have.
+        """
+        series, when = call.arguments[:2]
+        # The end of a period is a day that a value is dated by.
+        edges = None if isinstance(when, Call) and when.name != "when" else self._find_edges(when)
+        start, end = edges or (None, None)
+        if not isinstance(series, Call) or start is None or end is None:
+            return
+        asked = measure_months(start, end)
+        # A day on which values are dated has the one of its period, if that is no amount of all its days.
+        is_dated = start == end and (end + DAY).day == 1
+        words = " ".join(one.text for one in walk(when) if isinstance(one, Quote))
+        for place in dict.fromkeys(list_series([series], self._catalogue)):
+            own = self._catalogue.own.get(place)
+            if own is None or not own.months or (is_dated and not own.is_amount):
+                continue
+            if asked < own.months:
+                detail = f"the values of {own.column!r} are each of a {name_length(own.months)}"
+                self.missing.append(Gap(words, GapReason.PERIOD, detail))
+            elif call.name == "at" and asked > own.months and not own.is_state:
+                detail = f"nothing says how values of {own.column!r}, each of a {name_length(own.months)}, become one"
+                self.missing.append(Gap(words, GapReason.PERIOD, f"{detail}: set its aggregation"))
 
     def _find_edges(self, node: Node) -> Edges | None:
         """Return the days of an argument that consists of words alone."""

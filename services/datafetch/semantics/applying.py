@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -12,7 +12,9 @@ import pyarrow as pa
 from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.domain import frames
+from fathom.domain.periods.period import count_whole_months
 from fathom.services.datafetch.query.model import Column, Sheet
+from fathom.services.datafetch.semantics.column_periods import name_length
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.columns import MOST_ISSUES
@@ -27,10 +29,14 @@ MOST_CELLS = 12
 
 @dataclass
 class Series:
-    """Values of one measure of one thing by day, and where they stand in the table."""
+    """Values of one measure of one thing by day, and where they stand in the table.
+
+    ``per`` names their period where the table has others of the same measure: quarters beside whole years.
+    """
 
     meaning: ColumnMeaning
     label: str
+    per: str = ""
     values: dict[date, float] = field(default_factory=dict)
     columns: dict[str, list[int]] = field(default_factory=dict)
     """Rows by the columns of the file."""
@@ -38,7 +44,20 @@ class Series:
     @property
     def name(self) -> str:
         """Return the name of its column."""
-        return " ".join(filter(None, (self.label, self.meaning.name)))
+        return name_series(self.label, self.meaning.name, self.per)
+
+
+def name_series(label: str, measure: str, per: str = "") -> str:
+    """Return the name of the column of a series: "Porto Revenue", "Porto Revenue per year"."""
+    return " ".join(filter(None, (label, measure, f"per {per}" if per else "")))
+
+
+def name_periods(lengths: Sequence[int]) -> dict[int, str]:
+    """Return what the periods of a measure are called by their months: "" for the shortest ones, as of the only ones.
+
+    A whole year and its last quarter end on one day, and are two values all the same.
+    """
+    return {months: name_length(months) if months > lengths[0] else "" for months in lengths}
 
 
 def apply_meaning(
@@ -51,13 +70,17 @@ def apply_meaning(
     Raises ``InvalidField`` for a meaning that does not fit, and for more than 64 series.
     """
     check_meaning(meaning, table)
+    periods = {measure: name_periods(lengths) for measure, lengths in meaning.list_lengths().items()}
+    pers = {
+        one.column: periods[one.name][count_whole_months(*days)] if (days := one.days) else "" for one in meaning.values
+    }
     found: dict[str, Series] = {}
     issues: list[RowIssue] = []
     for number, label, one, day, value in iter_cells(table, meaning, issues):
-        name = Series(one, label).name
+        name = name_series(label, one.name, pers[one.column])
         if name not in found and len(found) == MOST_SERIES:
             raise InvalidField("meaning", f"gives more than {MOST_SERIES} series: ignore some of the columns")
-        series = found.setdefault(name, Series(one, label))
+        series = found.setdefault(name, Series(one, label, pers[one.column]))
         series.columns.setdefault(one.column, []).append(number)
         if day not in series.values:
             series.values[day] = value
@@ -87,8 +110,9 @@ def iter_cells(
             if len(issues) < MOST_ISSUES:
                 issues.append(RowIssue(row + 1, f"has no {what} and is in no series"))
     for one in meaning.values:
+        last = said[1] if (said := one.days) else None
         for row, cell in enumerate(table[one.column].to_pylist()):
-            day = days[row] if days else date(one.year, 12, 31)
+            day = days[row] if days else last
             if cell is not None and day is not None and (not labels or labels[row]):
                 yield row + 1, labels[row] if labels else "", one, day, float(cell)
 

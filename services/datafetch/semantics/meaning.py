@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
 from fathom.core.errors import InvalidField
+from fathom.domain.periods.period import count_whole_months
 from fathom.services.datafetch.programs.own import is_day, is_number
+from fathom.services.datafetch.semantics.column_periods import MONTHS_OF_YEAR, check_period
 
 MOST_NAMES, NAME_CHARS = 16, 100
 YEARS = range(1000, 3000)
@@ -37,9 +40,11 @@ class Aggregation(StrEnum):
 
 @dataclass(frozen=True)
 class ColumnMeaning:
-    """Meaning of a column; ``year`` is that of its values, which its name says, 0 where the rows have dates.
+    """Meaning of a column.
 
-    ``names`` are what questions may call it, ``indicator`` the catalogue's of which it has names.
+    ``year`` is that of its values, which its name says, or ``period`` in words one that is no year ("Q1 2024"); both
+    are empty where the rows have dates. ``names`` are what questions may call it, ``indicator`` the catalogue's of
+    which it has names.
     """
 
     column: str
@@ -49,6 +54,18 @@ class ColumnMeaning:
     aggregation: Aggregation = Aggregation.UNKNOWN
     year: int = 0
     indicator: str = ""
+    period: str = ""
+
+    @property
+    def days(self) -> tuple[date, date] | None:
+        """Return the first and the last day that its name says; None where the rows have dates.
+
+        Raises ``InvalidField("period")`` for words that are no period.
+        """
+        if self.period:
+            found = check_period(self.period, "period")
+            return found.start, found.end
+        return (date(self.year, 1, 1), date(self.year, MONTHS_OF_YEAR, 31)) if self.year else None
 
     @property
     def name(self) -> str:
@@ -81,6 +98,17 @@ class TableMeaning:
         """Return the columns that are measured."""
         return self.list_role(Role.VALUE)
 
+    def list_lengths(self) -> dict[str, tuple[int, ...]]:
+        """Return by measure how many months the periods of its columns have, the shortest first; 0 is a day.
+
+        () where the rows have dates.
+        """
+        found: dict[str, set[int]] = {}
+        for one in self.values:
+            lengths, days = found.setdefault(one.name, set()), one.days
+            lengths.update({count_whole_months(*days)} if days else ())
+        return {name: tuple(sorted(lengths)) for name, lengths in found.items()}
+
 
 def check_meaning(meaning: TableMeaning, table: pa.Table) -> None:
     """Raise ``InvalidField`` for a meaning that does not fit a table, with the place of the column."""
@@ -111,7 +139,20 @@ def check_column(one: ColumnMeaning, kind: Any, field: str, *, has_date: bool) -
         return
     if not is_number(kind):
         raise InvalidField(f"{field}.role", f"{one.column!r} has no numbers")
+    check_time(one, field, has_date=has_date)
+
+
+def check_time(one: ColumnMeaning, field: str, *, has_date: bool) -> None:
+    """Raise ``InvalidField`` for a column of values of which it is not clear of when they are."""
     if has_date and one.year:
         raise InvalidField(f"{field}.year", "must be 0 where a column has the dates of the rows")
-    if not has_date and one.year not in YEARS:
-        raise InvalidField(f"{field}.year", f"say of which year the values of {one.column!r} are, or ignore it")
+    if has_date and one.period:
+        raise InvalidField(f"{field}.period", "must be empty where a column has the dates of the rows")
+    if one.year and one.period:
+        raise InvalidField(f"{field}.period", "must be empty beside a year: say one of both")
+    if one.period:
+        check_period(one.period, f"{field}.period")
+    elif not has_date and one.year not in YEARS:
+        raise InvalidField(
+            f"{field}.year", f"say of which year or period the values of {one.column!r} are, or ignore it"
+        )

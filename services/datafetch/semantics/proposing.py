@@ -1,4 +1,4 @@
-"""Proposal of what the columns of a table mean: by their cells, by years in their names, and by the catalogue."""
+"""Proposal of what the columns of a table mean: by their cells, by periods in their names, and by the catalogue."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from fathom.services.datafetch.catalog.matching import Scored
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.programs.own import BRACKETS, JOINTS, is_day, is_number, read_unit
+from fathom.services.datafetch.semantics.column_periods import open_brackets, read_column_period
 from fathom.services.datafetch.semantics.meaning import (
     MOST_NAMES,
     NAME_CHARS,
@@ -23,7 +24,6 @@ from fathom.services.datafetch.semantics.meaning import (
     TableMeaning,
 )
 
-YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 # A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
 YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
 # As many series as a table's programs may name.
@@ -90,23 +90,30 @@ def find_label(table: pa.Table, date: str) -> str:
 
 
 def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str, title: str) -> ColumnMeaning:
-    """Return the role of a column and what it is called, without the year and the unit of its name."""
+    """Return the role of a column and what it is called, without the period and the unit of its name."""
     if name in (date, label):
         return ColumnMeaning(name, Role.DATE if name == date else Role.LABEL, (name,))
-    unit, bare = unit or read_unit(name), BRACKETS.sub("", name).strip()
     if not is_number(table.schema.field(name).type):
         return ColumnMeaning(name, Role.IGNORED)
+    # Brackets hold the unit, or else the period.
+    unit = unit or read_unit(open_brackets(name))
     if date:
-        return ColumnMeaning(name, Role.VALUE, list_own_names(bare or name), unit)
-    years = YEAR.findall(bare)
+        return ColumnMeaning(name, Role.VALUE, list_own_names(BRACKETS.sub("", name).strip() or name), unit)
     # Without a year in its name, that of the file holds for all.
-    of_title = YEAR.findall(title)
-    if len(years) == 1:
-        bare = " ".join(YEAR.sub(" ", bare).strip(" -_./").split())
-        return ColumnMeaning(name, Role.VALUE, list_own_names(bare or PurePath(title).stem), unit, year=int(years[0]))
-    if not years and len(set(of_title)) == 1:
-        return ColumnMeaning(name, Role.VALUE, list_own_names(bare or name), unit, year=int(of_title[0]))
-    return ColumnMeaning(name, Role.IGNORED, (), unit)
+    of_title = read_column_period(PurePath(title).stem)
+    found = read_column_period(name, of_title.year if of_title else 0)
+    if found is None:
+        return ColumnMeaning(name, Role.IGNORED, (), unit)
+    names = list_own_names(found.rest) if found.rest else (name_measure(title),)
+    period = "" if found.year else found.words
+    return ColumnMeaning(name, Role.VALUE, names, unit, year=found.year, period=period)
+
+
+def name_measure(title: str) -> str:
+    """Return what is measured where no column says it: "harvest" of the file harvest_2025.csv."""
+    stem = PurePath(title).stem
+    found = read_column_period(stem)
+    return list_own_names((found.rest if found else "") or stem)[0]
 
 
 def list_own_names(name: str) -> tuple[str, ...]:

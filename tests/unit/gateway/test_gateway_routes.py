@@ -391,11 +391,13 @@ async def test_what_columns_mean_is_proposed_and_sent_back_as_it_was_edited(open
         path = f"/v1/tables/{SHEET_ID}/meaning"
         proposed = (await client.get(path)).json()
         assert (proposed["adds"], [one["role"] for one in proposed["columns"]]) == (True, ["date", "value"])
-        columns = [proposed["columns"][0], {**proposed["columns"][1], "names": ["A"], "aggregation": "sum"}]
+        edited = {"names": ["A"], "aggregation": "sum", "period": "Q1 2024"}
+        columns = [proposed["columns"][0], {**proposed["columns"][1], **edited}]
         answer = await client.put(path, json={"columns": columns})
         assert answer.json()["sheet"]["id"] == SHEET_ID
         said = house.datafetch.meanings[0].columns[1]
         assert (list(said.names), said.aggregation, house.datafetch.lifetimes) == (["A"], data.AGGREGATION_SUM, [60])
+        assert said.period == "Q1 2024"
 
 
 @pytest.mark.parametrize(

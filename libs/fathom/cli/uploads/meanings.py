@@ -15,7 +15,7 @@ HEAD = """\
 # What the columns of these tables mean. Edit it and ask with --columns THIS_FILE.
 # role: date, label (whose the rows are), value or ignored. names: what questions call it, first what answers say.
 # aggregation: how the values of a period become one: sum (amounts), last (states), mean; "" if it is not known.
-# year: of the values, where no column has dates.
+# year: of the values, where no column has dates; period: the same where it is no year ("Q1 2024", "Jan-24").
 """
 MAX_BYTES = 1_000_000
 # Shown of a table in one line; the file has all.
@@ -56,7 +56,7 @@ def describe_columns(columns: Columns) -> str:
     shown = list(values.values())
     more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
     by = [str(column.get("column")) for role in ("label", "date") for column in columns if column.get("role") == role]
-    by += ["year"] if any(column.get("year") for column in columns) else []
+    by += [kind for kind in ("year", "period") if any(column.get(kind) for column in columns)]
     return f"{', '.join(shown[:MOST_SHOWN])}{more} by {' and '.join(by) or 'row'}"
 
 

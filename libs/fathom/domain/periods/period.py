@@ -43,6 +43,7 @@ class Unit(StrEnum):
 
 MONTHS_OF = {Unit.MONTH: 1, Unit.QUARTER: 3, Unit.HALF: 6, Unit.SEASON: 3, Unit.YEAR: 12, Unit.DECADE: 120}
 DAY = timedelta(days=1)
+LONGEST_MONTH = 31
 DAYS_OF = {Unit.DAY: 1, Unit.WEEK: 7}
 EDGES = ("early", "mid", "late")
 """The vague parts of a period, in order."""
@@ -109,6 +110,17 @@ class Date:
 def count_months(day: date) -> int:
     """Return the number of months since year 0."""
     return day.year * 12 + day.month - 1
+
+
+def count_whole_months(start: date, end: date) -> int:
+    """Return the number of months that a stretch of days is made of; 0 where it does not consist of whole ones."""
+    is_whole = start.day == 1 and (end + DAY).day == 1
+    return count_months(end) - count_months(start) + 1 if is_whole else 0
+
+
+def measure_months(start: date, end: date) -> int:
+    """Return the number of months of a stretch of days; of one that is not made of whole ones, those that fit in."""
+    return count_whole_months(start, end) or ((end - start).days + 1) // LONGEST_MONTH
 
 
 def find_month_end(year: int, month: int) -> date:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 import pyarrow as pa
@@ -104,3 +105,28 @@ def test_the_contract_has_sheet_and_column_of_own_series_and_ids_of_others() -> 
     assert (own.sheet_id, own.column, own.entity) == ("t1", "腾讯控股", "")
     assert (bundled.sheet_id, bundled.entity, bundled.indicator) == ("", "GOLD", "close_adj")
     assert list(program_to_proto(reading, ["t1"]).assumptions[0].columns) == ["腾讯控股"]
+
+
+@pytest.mark.parametrize(
+    ("program", "is_amount", "is_state", "detail"),
+    [
+        ('at(series("x", own1), "Q2 2025")', False, False, ""),
+        ('at(series("x", own1), "May 2025")', False, False, "each of a quarter"),
+        ('within(series("x", own1), "May 2025")', True, False, "each of a quarter"),
+        ('at(series("x", own1), "30 June 2025")', False, False, ""),
+        ('at(series("x", own1), "15 May 2025")', False, True, "each of a quarter"),
+        ('at(series("x", own1), "30 June 2025")', True, False, "each of a quarter"),
+        ('at(series("x", own1), "2025")', False, False, "nothing says how"),
+        ('at(series("x", own1), "2025")', False, True, ""),
+        ('at(series("x", own1), end("2025"))', False, False, ""),
+        ('total(within(series("x", own1), "2025"))', True, False, ""),
+        ('mean(within(series("x", own1), "2025"))', False, False, ""),
+    ],
+)
+def test_a_period_of_which_a_column_has_no_value_is_missing(
+    program: str, is_amount: bool, is_state: bool, detail: str
+) -> None:
+    own = OwnSeries("t1", "x", "", "a.csv", FIRST, LAST, ("x",), is_amount=is_amount, months=3, is_state=is_state)
+    found = resolve(parse(program), replace(make_catalogue(own), own={("t1", "x"): own}), LAST)
+    assert [detail in gap.detail for gap in found.missing] == ([True] if detail else [])
+    assert bool(found.steps) is not bool(detail)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from fathom.domain.programs.language import parse, render
 from fathom.services.datafetch.programs.own import OwnSeries
-from fathom.services.datafetch.programs.own_words import settle
+from fathom.services.datafetch.programs.own_words import choose_lengths, settle
 
 DAYS = date(2024, 12, 31), date(2025, 12, 31)
 OWN = {
@@ -61,6 +62,44 @@ def test_a_sum_that_is_asked_for_is_one_of_a_plain_column_too() -> None:
     for question in ("What was the total Units in 2025?", "How much did Units add up to in 2025?"):
         assert render(settle(parse(step), own, question)[0]) == 'total(within(series("Units", own1), "2025"))'
     assert render(settle(parse(step), own, "What were the Units in 2025?")[0]) == step
+
+
+@pytest.mark.parametrize(
+    ("questions", "columns"),
+    [
+        (("What was revenue in Q2 2025?",), {"Revenue"}),
+        (("What was revenue in 2025?",), {"Revenue per year"}),
+        (("What was revenue in the first half of 2025?",), {"Revenue"}),
+        (("What was revenue in March 2025?",), {"Revenue"}),
+        (("收入在2024年是多少？",), {"Revenue per year"}),
+        (("What was revenue in 2024?", "And cost?"), {"Revenue per year"}),
+        (("What was revenue?",), {"Revenue"}),
+    ],
+)
+def test_columns_of_quarters_and_of_years_are_asked_for_by_periods(
+    questions: tuple[str, ...], columns: set[str]
+) -> None:
+    own = [
+        OwnSeries("t1", "Revenue", "", "income", *DAYS, ("income",), "Revenue", "Item", months=3, is_of_file=True),
+        OwnSeries("t1", "Revenue per year", "", "income", *DAYS, ("income",), "Revenue", "Item", months=12),
+        OwnSeries("t2", "Units", "", "sales", *DAYS),
+    ]
+    assert {one.column for one in choose_lengths(own, questions, DAYS[1])} == columns | {"Units"}
+
+
+def test_rows_of_an_income_statement_are_called_by_their_labels_alone() -> None:
+    own = {
+        f"own{number}": OwnSeries(
+            "t1", f"{label} income", "", "income.csv", *DAYS, ("income",), label, "Item", months=3, is_of_file=True
+        )
+        for number, label in enumerate(("Revenue", "Operating costs"), 1)
+    }
+    program = parse('at(series("operating costs", fgrecpt), "Q2 2025")')
+    found, is_sure = settle(program, own, "What were operating costs in Q2 2025?")
+    assert (render(found), is_sure) == ('at(series("operating costs", own2), "Q2 2025")', True)
+    # What a column measures must be said.
+    named = {ident: replace(one, is_of_file=False) for ident, one in own.items()}
+    assert settle(program, named, "What were operating costs in Q2 2025?") == (program, False)
 
 
 def test_bundled_series_stay_as_the_reader_links_them() -> None:

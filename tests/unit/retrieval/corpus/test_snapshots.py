@@ -166,6 +166,36 @@ async def test_other_processes_follow_a_switch(tmp_path: Path) -> None:
     await writer.close()
 
 
+async def test_a_process_follows_a_switch_after_a_defect_of_one_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, reported = FolderStore(tmp_path / "store"), list[errors.FathomError]()
+    writer = await start_engine(tmp_path / "writer", store)
+    await ingest(writer, document("a", "gold rose"))
+    config = Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path / "reader", refresh_s=0.01)
+    reader = Engine(config, store, report=reported.append)
+    await reader.start()
+    refresh = reader.corpora.refresh
+
+    async def fail_once() -> None:
+        monkeypatch.setattr(reader.corpora, "refresh", refresh)
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(reader.corpora, "refresh", fail_once)
+    await eventually(lambda: reader.failed_rounds)
+    second = (await ingest(writer, document("b", "gold fell"))).snapshot
+    await writer.corpora.activate("main", second)
+
+    async def follows() -> bool:
+        return (await reader.corpora.get_snapshot("main")).id == second
+
+    await eventually(partial(follows))
+    assert [(type(error), error.message) for error in reported] == [(errors.Internal, "ValueError: a defect")]
+    assert reader.failed_rounds == 1
+    await reader.close()
+    await writer.close()
+
+
 async def test_equal_content_has_one_id(tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):

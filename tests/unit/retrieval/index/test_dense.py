@@ -327,7 +327,7 @@ async def test_queues_and_batches_are_among_the_metrics(tmp_path: Path) -> None:
     engine = await open_engine(tmp_path, Letters(), cache=10)
     await ingest(engine, *(parse_document(row) for row in corpus()))
     registry = CollectorRegistry()
-    register(registry, engine.executor)
+    register(registry, engine.executor, lambda: engine.failed_rounds)
     for ranking in ("lexical", "dense", "dense"):
         await names(engine, "gold", ranking)
     labels = ({"work": "words"}, {"work": "vectors"})
@@ -335,6 +335,7 @@ async def test_queues_and_batches_are_among_the_metrics(tmp_path: Path) -> None:
         assert [registry.get_sample_value(f"fathom_retrieval_{name}", label) for label in labels] == wanted
     # The second dense query was answered from the cache.
     assert registry.get_sample_value("fathom_retrieval_cached_total") == 1
+    assert registry.get_sample_value("fathom_retrieval_failed_rounds_total") == 0
     await engine.close()
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
 from fathom.core.call import Call, calling
+from fathom.core.errors import DependencyFailed, FathomError, Internal
 from fathom.services.sandbox.front.displays import MAX_SESSION_BYTES, DisplayStore
 from fathom.transport.store.memory import MemoryStore
+from tests.support.waiting import eventually
 
 PNG = "image/png"
 A, B = Call.new(tenant="fund-7"), Call.new(tenant="fund-8")
@@ -49,3 +55,26 @@ async def test_what_is_left_by_sessions_of_any_replica_and_tenant_is_removed_aft
     assert await replica.sweep() == 3
     assert sorted(key.rpartition("/")[2] for key in await store.keys("") if "displays" not in key) == ["other"]
     assert len(await store.keys("tenants/fund-7/displays/")) == 1
+
+
+async def test_a_defect_of_one_sweep_is_reported_and_ends_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.services.sandbox.front.displays.SWEEP_S", 0.0)
+    errors: list[Exception] = [ValueError("a defect"), DependencyFailed("the store", "is away")]
+
+    class FailingStore(MemoryStore):
+        async def keys(self, prefix: str, *, after: str = "", limit: int = 0) -> list[str]:
+            if errors:
+                raise errors.pop(0)
+            return await super().keys(prefix, after=after, limit=limit)
+
+    store, reported = FailingStore(), list[FathomError]()
+    old = await store.put("displays/1/session_1/0123", b"old")
+    displays = DisplayStore(store, 3600)
+    displays.start(reported.append)
+
+    async def is_swept() -> bool:
+        return await store.head(old.key) is None
+
+    await eventually(partial(is_swept))
+    await displays.close()
+    assert [type(error) for error in reported] == [Internal, DependencyFailed]

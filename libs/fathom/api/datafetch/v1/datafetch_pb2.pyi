@@ -365,7 +365,7 @@ class ImportTableResponse(_message.Message):
     def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ...) -> None: ...
 
 class ColumnMeaning(_message.Message):
-    __slots__ = ("column", "role", "names", "unit", "aggregation", "year", "indicator")
+    __slots__ = ("column", "role", "names", "unit", "aggregation", "year", "indicator", "period")
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
@@ -373,6 +373,7 @@ class ColumnMeaning(_message.Message):
     AGGREGATION_FIELD_NUMBER: _ClassVar[int]
     YEAR_FIELD_NUMBER: _ClassVar[int]
     INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_FIELD_NUMBER: _ClassVar[int]
     column: str
     role: ColumnRole
     names: _containers.RepeatedScalarFieldContainer[str]
@@ -380,7 +381,8 @@ class ColumnMeaning(_message.Message):
     aggregation: Aggregation
     year: int
     indicator: str
-    def __init__(self, column: _Optional[str] = ..., role: _Optional[_Union[ColumnRole, str]] = ..., names: _Optional[_Iterable[str]] = ..., unit: _Optional[str] = ..., aggregation: _Optional[_Union[Aggregation, str]] = ..., year: _Optional[int] = ..., indicator: _Optional[str] = ...) -> None: ...
+    period: str
+    def __init__(self, column: _Optional[str] = ..., role: _Optional[_Union[ColumnRole, str]] = ..., names: _Optional[_Iterable[str]] = ..., unit: _Optional[str] = ..., aggregation: _Optional[_Union[Aggregation, str]] = ..., year: _Optional[int] = ..., indicator: _Optional[str] = ..., period: _Optional[str] = ...) -> None: ...
 
 class TableMeaning(_message.Message):
     __slots__ = ("columns",)
