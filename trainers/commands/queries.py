@@ -36,6 +36,23 @@ def expand(
     expand_file(source, target, home, model, each, intents)
 
 
+@queries.command("import")
+def import_conversations(
+    target: Target,
+    source: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(help="File of `fathom memory export`; by default what the memory service holds."),
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant whose conversations are read; by default the caller's.")] = "",
+    threshold: Annotated[float, typer.Option(help="Jaccard similarity from which one is a near duplicate.")] = 0.8,
+    home: Home = HOME,
+) -> None:
+    """Take the questions of stored conversations whose users consented, without near duplicates or personal data."""
+    from fathom.trainers.commands.production_queries import import_file
+
+    import_file(source, target, home, tenant, threshold)
+
+
 @queries.command()
 def rate(source: Source, target: Target, model: Model, home: Home = HOME) -> None:
     """Let a model say which are easy, medium and hard, with its reason; a killed call goes on."""
