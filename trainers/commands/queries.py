@@ -79,17 +79,24 @@ def noise(
     target: Target,
     operator: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="slip, sound_alike, mispunctuate, change_width or drop_case; repeatable, all by default."),
+        typer.Option(
+            help="slip, sound_alike, look_alike, mispunctuate, change_width, drop_case, speak or switch_language; "
+            "repeatable, all by default."
+        ),
     ] = None,
     rate: Annotated[float, typer.Option(help="Chance of each word, character or mark.")] = 0.1,
     seed: Seed = 7,
     only: Annotated[bool, typer.Option("--only", help="Write the noisy forms alone.")] = False,
+    names: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="File of names, one a line, that stay as they are."),
+    ] = None,
 ) -> None:
-    """Add forms with typing errors, wrong punctuation and width; the clean text stays in the row."""
+    """Add forms with typing errors, other punctuation, width and words; clean text and changes stay in the row."""
     from fathom.trainers.commands.query_files import add_noise_to_file
     from fathom.trainers.data.queries.noise import OPERATORS
 
-    add_noise_to_file(source, target, operator or list(OPERATORS), rate, seed, only=only)
+    add_noise_to_file(source, target, operator or list(OPERATORS), rate, seed, only=only, names=names)
 
 
 @queries.command()
