@@ -166,6 +166,8 @@ async def test_an_export_has_its_loss_on_the_rewritten_question_alone(tmp_path: 
     assert learned == list(range(learned[0], learned[-1] + 1))
     end = renderer.tokenizer.decode([END_ID])
     assert renderer.tokenizer.decode([row["token_ids"][place] for place in learned]).rstrip("\n") == first.output + end
+    # A rewriting has no framework that serving would leave out.
+    assert (row["tokens"], "tokens_served" in row) == (len(row["token_ids"]), False)
     shown = renderer.tokenizer.decode(row["token_ids"][: learned[0]])
     assert all(turn.question in shown for turn in make_conversation().turns)
 
