@@ -12,7 +12,7 @@ from fathom.domain.chat.messages import Role
 from fathom.hosting.deps import Deps
 from fathom.services.planner.answering.rendering.coder import PolicyCoder, PolicyJudge
 from fathom.services.planner.answering.rendering.figures import Figures
-from fathom.services.planner.answering.rendering.finish import CheckedEnding, Ending
+from fathom.services.planner.answering.rendering.finish import CheckedEnding, Ending, LengthBand
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.config import Config
@@ -256,6 +256,7 @@ class ResourcesFactory:
             config.correct_answers,
             config.answer_material_tokens,
             self.classifier,
+            LengthBand(config.answer_least_chars, config.answer_most_chars),
         )
         if not task.is_compared:
             return checked

@@ -200,6 +200,10 @@ class Config(Settings):
     looked up; one call per ten statements of a text."""
     answer_material_tokens: int = Field(default=3_000, ge=200)
     """Tokens of the material list in a correction, by an upper estimate."""
+    answer_least_chars: int = Field(default=0, ge=0)
+    """Characters below which an answer has a finding, as a reader sees them: without markup and citations; 0 is off."""
+    answer_most_chars: int = Field(default=0, ge=0)
+    """Characters above which an answer has a finding, counted likewise; 0 is off."""
     workflow_widening: frozenset[str] = frozenset({"frameworks", "indicators", "association"})
     """Sources that enrich a workflow's plan: analysis frameworks, related indicators, names suggested by the model."""
     workflow_framework_tokens: int = Field(default=2_500, ge=100)

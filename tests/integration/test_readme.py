@@ -35,6 +35,7 @@ AS_THEY_STAND: Mapping[str, str] = {
     "fathom review queue": "comparison",
     "fathom prompt lint": "",
     "fathom eval set33 --check": "0 problems",
+    "fathom eval rewrite": "95 %",
     "fathom doctor": "SERVING",
     "python examples/grpc_client.py": '"snapshot"',
     "python examples/newcomer/ask_folder.py": "'right': ",

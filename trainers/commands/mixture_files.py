@@ -13,7 +13,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.replacing import write_lines
 from fathom.trainers.commands.left_out import say_left_out
 from fathom.trainers.commands.stage_files import run_on_stack
-from fathom.trainers.data.mixtures.exporting import Built, Kind, build_rows
+from fathom.trainers.data.mixtures.exporting import Built, Kind, build_rows, describe_saving
 from fathom.trainers.data.mixtures.lengths import measure
 from fathom.trainers.data.stages.reviewing import read_records
 
@@ -44,6 +44,8 @@ def export_file(
         raise typer.Exit(1)
     write_rows(built.rows, target)
     typer.echo(f"{target}: {measure(built.rows).describe() if model else f'{len(built.rows):,} rows without ids'}")
+    if saving := describe_saving(built.rows):
+        typer.echo(saving)
 
 
 def mix_file(path: Path, target: Path) -> None:

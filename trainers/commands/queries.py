@@ -36,6 +36,23 @@ def expand(
     expand_file(source, target, home, model, each, intents)
 
 
+@queries.command("import")
+def import_conversations(
+    target: Target,
+    source: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(help="File of `fathom memory export`; by default what the memory service holds."),
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant whose conversations are read; by default the caller's.")] = "",
+    threshold: Annotated[float, typer.Option(help="Jaccard similarity from which one is a near duplicate.")] = 0.8,
+    home: Home = HOME,
+) -> None:
+    """Take the questions of stored conversations whose users consented, without near duplicates or personal data."""
+    from fathom.trainers.commands.production_queries import import_file
+
+    import_file(source, target, home, tenant, threshold)
+
+
 @queries.command()
 def rate(source: Source, target: Target, model: Model, home: Home = HOME) -> None:
     """Let a model say which are easy, medium and hard, with its reason; a killed call goes on."""
@@ -62,17 +79,24 @@ def noise(
     target: Target,
     operator: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="slip, sound_alike, mispunctuate, change_width or drop_case; repeatable, all by default."),
+        typer.Option(
+            help="slip, sound_alike, look_alike, mispunctuate, change_width, drop_case, speak or switch_language; "
+            "repeatable, all by default."
+        ),
     ] = None,
     rate: Annotated[float, typer.Option(help="Chance of each word, character or mark.")] = 0.1,
     seed: Seed = 7,
     only: Annotated[bool, typer.Option("--only", help="Write the noisy forms alone.")] = False,
+    names: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="File of names, one a line, that stay as they are."),
+    ] = None,
 ) -> None:
-    """Add forms with typing errors, wrong punctuation and width; the clean text stays in the row."""
+    """Add forms with typing errors, other punctuation, width and words; clean text and changes stay in the row."""
     from fathom.trainers.commands.query_files import add_noise_to_file
     from fathom.trainers.data.queries.noise import OPERATORS
 
-    add_noise_to_file(source, target, operator or list(OPERATORS), rate, seed, only=only)
+    add_noise_to_file(source, target, operator or list(OPERATORS), rate, seed, only=only, names=names)
 
 
 @queries.command()

@@ -16,7 +16,7 @@ from fathom.trainers.commands.left_out import say_left_out
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.queries.duplicates import find_duplicates
 from fathom.trainers.data.queries.noise import add_noise
-from fathom.trainers.data.queries.record import Query, read_queries, write_queries
+from fathom.trainers.data.queries.record import Query, read_lines, read_queries, write_queries
 from fathom.trainers.data.queries.sampling import draw_sample
 
 Done = TypeVar("Done")
@@ -80,11 +80,21 @@ def drop_duplicates(source: Path, target: Path, threshold: float) -> None:
 
 
 def add_noise_to_file(
-    source: Path, target: Path, operators: Sequence[str], rate: float, seed: int, *, only: bool
+    source: Path,
+    target: Path,
+    operators: Sequence[str],
+    rate: float,
+    seed: int,
+    *,
+    only: bool,
+    names: Path | None = None,
 ) -> None:
-    """Write the queries, each followed by its noisy form, or with ``only`` those alone; exit with 1 without any."""
-    queries = read_queries(source)
-    noisy = [(query, add_noise(query, tuple(operators), rate, seed)) for query in queries]
+    """Write the queries, each followed by its noisy form, or with ``only`` those alone; exit with 1 without any.
+
+    ``names`` is a file of names, one a line, that stay as they are.
+    """
+    queries, fixed = read_queries(source), [line for _, line in read_lines(names)] if names is not None else []
+    noisy = [(query, add_noise(query, tuple(operators), rate, seed, fixed)) for query in queries]
     count = sum(changed is not None for _, changed in noisy)
     # A copy of the clean file would look like noise that was added.
     if not count:

@@ -47,7 +47,9 @@ def rank(
         list[str],
         typer.Argument(help="FILE or NAME=FILE: JSON Lines or CSV with question and answer, one file per contestant."),
     ],
-    method: Annotated[str, typer.Option(help="How pairs are judged: pairwise or rubric (also: spct).")] = "pairwise",
+    method: Annotated[
+        str, typer.Option(help="How pairs are judged: pairwise, rubric (also: spct) or direct.")
+    ] = "pairwise",
     votes: Annotated[int, typer.Option(help="Votes of the judge per order; 0 takes the service's.", min=0, max=8)] = 0,
     matches: Annotated[Path, typer.Option(help="File of the judged pairs; what is in it is not judged again.")] = Path(
         "matches.jsonl"
@@ -102,7 +104,10 @@ def set33(
         Path, typer.Option(help="Folder of answers and reports; what is answered in it is not asked again.")
     ] = Path("set33"),
     method: Annotated[
-        str, typer.Option(help="Rank all answers in the folder and the references: pairwise or rubric (also: spct).")
+        str,
+        typer.Option(
+            help="Rank all answers in the folder and the references: pairwise, rubric (also: spct) or direct."
+        ),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="Only compute every number of the references anew.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,

@@ -78,6 +78,7 @@ KINDS: Mapping[int, tuple[str, str]] = MappingProxyType(
         trajectory.FINDING_KIND_FIGURE: ("Figure failed", "图表失败"),
         trajectory.FINDING_KIND_SECTION: ("Section missing", "缺少章节"),
         trajectory.FINDING_KIND_UNCHECKED: ("Not checked", "未核对"),
+        trajectory.FINDING_KIND_LENGTH: ("Too short or too long", "篇幅过短或过长"),
         trajectory.FINDING_KIND_TRUNCATED: ("Cut off", "未完"),
     }
 )

@@ -98,18 +98,22 @@ def optimize(
     model: Model = "writer",
     home: Home = HOME,
 ) -> None:
-    """Have a model draft the next version, check it, and print the difference."""
+    """Have a model draft the next version, check it, and print the difference.
+
+    The reference policy, which writes where no model is configured, only adds each issue as a thing to avoid.
+    """
     from fathom.services.planner.episode.llm import complete
     from fathom.services.planner.prompts.catalogue import load_catalogue
+    from fathom.services.planner.prompts.tools.optimize import build_schema
     from fathom.services.planner.prompts.tools.optimize import optimize as draft_of
 
     # With the drafts of earlier calls, whose version numbers are taken.
     prompts = load_catalogue(out if out.is_dir() else None)
-    before = prompts.get(prompt)
+    before, schema = prompts.get(prompt), build_schema(prompts)
 
     async def work(clients: Clients) -> None:
         async def writer(system: str, text: str) -> str:
-            return await complete(clients, model, system, text)
+            return await complete(clients, model, system, text, schema_json=schema)
 
         draft = await draft_of(prompts, before, issue, writer)
         out.mkdir(parents=True, exist_ok=True)

@@ -113,11 +113,18 @@ class PolicyWriter:
 
 
 async def complete(
-    clients: Clients, model: str, system: str, text: str, max_tokens: int = 0, then: Sequence[Message] = ()
+    clients: Clients,
+    model: str,
+    system: str,
+    text: str,
+    max_tokens: int = 0,
+    then: Sequence[Message] = (),
+    schema_json: str = "",
 ) -> str:
     """Return the text of one completion without tools; raise ``DependencyFailed("policy")`` when there is none.
 
-    ``then`` are the messages after ``text``: an earlier completion and what is said of it.
+    ``then`` are the messages after ``text``: an earlier completion and what is said of it. ``schema_json`` is the JSON
+    schema that the reply is to have; "" leaves its form open.
     """
     request = pb.GenerateRequest(
         request_id=new_id("complete"),
@@ -129,5 +136,6 @@ async def complete(
         ],
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
         without_deltas=True,
+        response_schema_json=schema_json,
     )
     return str(await read_completion(clients, request, attrgetter("text")))

@@ -200,6 +200,7 @@ class FindingKind(StrEnum):
     FIGURE = "figure"
     SECTION = "section"
     UNCHECKED = "unchecked"
+    LENGTH = "length"
     TRUNCATED = "truncated"
 
 

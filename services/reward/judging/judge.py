@@ -23,7 +23,7 @@ from fathom.domain.grading.text import CJK
 from fathom.services.reward.judging.prompts import Language, Prompt, Prompts
 from fathom.services.reward.judging.replies import Opinion, build_schema, parse_reply
 from fathom.services.reward.judging.settings import JudgeSettings, Style
-from fathom.services.reward.judging.votes import Judgement, Vote, aggregate_votes
+from fathom.services.reward.judging.votes import Judgement, Vote, aggregate_scores, aggregate_votes
 
 # Each vote is two generations: the bound keeps one request from occupying the judge's model.
 MAX_VOTES = 8
@@ -45,14 +45,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class Ballot:
-    """One vote to request: the answers shown first and second, the judge's version and the prompt."""
+    """One vote to request: the answers shown first and second, the judge's version and the prompt.
+
+    ``second`` is None where an answer is shown alone.
+    """
 
     style: Style
     prompt: Prompt
     judge: str
     question: str
     first: str
-    second: str
+    second: str | None
     reference: str
     number: int
     temperature: float
@@ -60,7 +63,8 @@ class Ballot:
     @property
     def key(self) -> str:
         """Return a hash of everything that the reply depends on."""
-        said = [self.judge, self.prompt.version, self.question, self.reference, self.first, self.second]
+        # None has no text of its own: the prompt's version says already that an answer is shown alone.
+        said = [self.judge, self.prompt.version, self.question, self.reference, self.first, self.second or ""]
         # The number of the vote is part of it: several votes of one question must not be one reply repeated.
         return content_hash([*said, self.number, self.temperature])
 
@@ -69,8 +73,11 @@ class Ballot:
         """Return the system prompt and the material."""
         # Every text is quoted, so that none can instruct the judge.
         parts = [("Question", self.question), ("Reference", self.reference)]
-        parts += [("First answer", self.first), ("Second answer", self.second)]
-        said = "\n\n".join(f"# {title}\n{quote(text)}" for title, text in parts if text or title.endswith("answer"))
+        answers = [("Answer", self.first)]
+        if self.second is not None:
+            answers = [("First answer", self.first), ("Second answer", self.second)]
+        shown = [*((title, text) for title, text in parts if text), *answers]
+        said = "\n\n".join(f"# {title}\n{quote(text)}" for title, text in shown)
         return [Message(Role.SYSTEM, self.prompt.body), Message(Role.USER, said)]
 
 
@@ -107,9 +114,8 @@ class Judge:
         found = await asyncio.gather(
             *(self._vote(ballot, left_first) for of_pair in ballots for ballot, left_first in of_pair)
         )
-        each = [
-            aggregate_votes(found[start : start + 2 * votes], settings) for start in range(0, len(found), 2 * votes)
-        ]
+        aggregate = aggregate_scores if style is Style.DIRECT else aggregate_votes
+        each = [aggregate(found[start : start + 2 * votes], settings) for start in range(0, len(found), 2 * votes)]
         used = sorted({ballot.prompt.version for of_pair in ballots for ballot, _ in of_pair})
         return each, f"{version}/{'+'.join(used)}"
 
@@ -133,10 +139,11 @@ class Judge:
         # Greedy votes would all be the same.
         temperature = 0.0 if votes == 1 else self._settings.temperature
         found = []
-        # Judges prefer the first answer, so each vote is taken in both orders.
+        # Judges prefer the first answer, so each vote is taken in both orders; alone, each answer is scored once.
         for number, left_first in itertools.product(range(votes), (True, False)):
             first, second = (pair.left, pair.right) if left_first else (pair.right, pair.left)
-            ballot = Ballot(style, prompt, judge, pair.question, first, second, pair.reference, number, temperature)
+            other = None if style is Style.DIRECT else second
+            ballot = Ballot(style, prompt, judge, pair.question, first, other, pair.reference, number, temperature)
             found.append((ballot, left_first))
         return found
 

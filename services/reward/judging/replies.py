@@ -26,6 +26,10 @@ class Pairwise(BaseModel):
     second: int = Field(ge=0, le=10)
 
     @property
+    def margin(self) -> float:
+        return (self.first - self.second) / 10
+
+    @property
     def why(self) -> str:
         return self.reason
 
@@ -55,20 +59,54 @@ class Rubric(BaseModel):
     second: int = Field(ge=1, le=10)
 
     @property
+    def margin(self) -> float:
+        # Scores of a rubric begin at 1, so that they differ by 9 at most.
+        return (self.first - self.second) / 9
+
+    @property
     def why(self) -> str:
         heaviest = max(self.principles, key=lambda one: one.weight)
         return f"{heaviest.principle} / {self.critiques.first} / {self.critiques.second}"
 
 
-REPLIES: Mapping[Style, type[Pairwise] | type[Rubric]] = {Style.PAIRWISE: Pairwise, Style.RUBRIC: Rubric}
-# Pairwise scores go from 0 to 10, those of a rubric from 1 to 10.
-# Maximum difference of two scores.
-SCALES: Mapping[Style, int] = {Style.PAIRWISE: 10, Style.RUBRIC: 9}
+class Direct(BaseModel):
+    """Scores from 0 to 10 of one answer in four dimensions, after the reason."""
+
+    model_config = ConfigDict(title="fathom.judge.direct")
+
+    reason: str = ""
+    accuracy: int = Field(ge=0, le=10)
+    logic: int = Field(ge=0, le=10)
+    professionalism: int = Field(ge=0, le=10)
+    citation: int = Field(ge=0, le=10)
+
+    @property
+    def margin(self) -> float:
+        return sum(self._scores.values()) / (10 * len(self._scores))
+
+    @property
+    def why(self) -> str:
+        shown = ", ".join(f"{name} {value}" for name, value in self._scores.items())
+        return f"{shown}: {self.reason}" if self.reason else shown
+
+    @property
+    def _scores(self) -> Mapping[str, int]:
+        return self.model_dump(exclude={"reason"})
+
+
+REPLIES: Mapping[Style, type[Pairwise] | type[Rubric] | type[Direct]] = {
+    Style.PAIRWISE: Pairwise,
+    Style.RUBRIC: Rubric,
+    Style.DIRECT: Direct,
+}
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """One reply: ``margin`` of the answer that was shown first, in [-1, 1], and the reason."""
+    """One reply: ``margin`` of the answer that was shown first, in [-1, 1], and the reason.
+
+    Of an answer that was shown alone the margin is its score, in [0, 1].
+    """
 
     margin: float
     reason: str
@@ -90,4 +128,4 @@ def parse_reply(style: Style, text: str) -> Opinion | str:
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return Opinion((reply.first - reply.second) / SCALES[style], reply.why[:MAX_REASON])
+    return Opinion(reply.margin, reply.why[:MAX_REASON])

@@ -17,6 +17,8 @@ class Style(StrEnum):
     """Score both answers against each other."""
     RUBRIC = "rubric"
     """Derive principles for the question first, then critiques and scores."""
+    DIRECT = "direct"
+    """Score each answer by itself, without the other one."""
 
 
 class JudgeSettings(Settings):

@@ -22,7 +22,10 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class Vote:
-    """One vote: the left answer's ``margin`` in [-1, 1], None for a reply that failed or was unreadable."""
+    """One vote: the left answer's ``margin`` in [-1, 1], None for a reply that failed or was unreadable.
+
+    Where answers are shown alone, it is the score of the one that was shown, with a minus for the right one.
+    """
 
     left_first: bool
     margin: float | None
@@ -63,6 +66,25 @@ def aggregate_votes(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement
         grade = Grade.EVEN if settings.inconsistent == "neutral" else Grade.RATHER_BAD
         return Judgement(grade, f"votes disagree; {reason}", mean, len(read), failed, bias)
     return Judgement(choose_grade(mean, signs[0], settings), reason, mean, len(read), failed, bias, True)
+
+
+def aggregate_scores(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
+    """Aggregate scores of answers that were shown alone; without a score of each the result is NOT_JUDGED."""
+    left, right = (
+        [(vote.margin, vote.reason) for vote in votes if vote.margin is not None and vote.left_first is side]
+        for side in (True, False)
+    )
+    read, failed = len(left) + len(right), len(votes) - len(left) - len(right)
+    if not left or not right:
+        missing = next((vote.reason for vote in votes if vote.margin is None), "")
+        return Judgement(Grade.NOT_JUDGED, f"no score of each answer: {missing}", failed=failed, votes=read)
+    # The right ones are negative, so that a sum is a difference.
+    margin = sum(sum(score for score, _ in side) / len(side) for side in (left, right))
+    signs = {find_winner(one + other, settings.even_margin) for one, _ in left for other, _ in right}
+    reason = f"left: {left[0][1]} / right: {right[0][1]}"
+    # Scores that are drawn scatter: their mean decides, and that single ones disagree is only reported.
+    grade = choose_grade(margin, find_winner(margin, settings.even_margin), settings)
+    return Judgement(grade, reason, margin, read, failed, consistent=len(signs) == 1)
 
 
 def find_winner(margin: float, even: float) -> int:

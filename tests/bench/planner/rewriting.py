@@ -9,7 +9,7 @@
 
 ``turns`` are oldest first. A rewritten question is right when it has all ``expected_mentions`` ("a|b" accepts either)
 and none of ``unexpected_mentions``, compared without case, width and spaces; with ``clarify`` it is right when the
-rewriter asks back. Without FILE the cases of ``tests/golden/workflow/rewriting.yaml`` run, which were written with an
+rewriter asks back. Without FILE the package's own cases run, which were written with an
 earlier rewriter, and the human rewritings of ``/work/shared/data/rewrite_zh`` where they are present. The data service
 runs in this process over the bundled tables (``make data``), with its encoder and reader of programs where present. The
 baseline is the follow-up as it stands.
@@ -26,23 +26,27 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import unicodedata
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.call import Call, calling
 from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
-from fathom.domain.chat.messages import Message, Role
-from fathom.domain.text.language import language_of
 from fathom.operations.shadow.gate import wilson
+from fathom.services.planner.commands.follow_ups import (
+    OUTCOMES,
+    Case,
+    Exchange,
+    judge,
+    list_shares,
+    load_gold,
+    make_history,
+    read_cases,
+)
 from fathom.services.planner.config import Config
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText
@@ -53,9 +57,8 @@ from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.first_runs import announce, record
 from tests.bench.planner.questions import local_stack
-from tests.bench.planner.router import HOME, make_classifier, read_lines
+from tests.bench.planner.router import HOME, make_classifier
 
-GOLD = Path(__file__).parents[2] / "golden" / "workflow" / "rewriting.yaml"
 DIALOGUES = Path("/work/shared/data/rewrite_zh/dialogues.jsonl")
 SAMPLE = 400
 MODEL, ENDPOINT = "rules", "endpoint"
@@ -63,7 +66,6 @@ MODEL, ENDPOINT = "rules", "endpoint"
 MODEL_S, READ_S = 3_600.0, 300.0
 # Cases have no dates of their own; without one a model asks what "last year" is.
 TODAY = "2026-11-28"
-OUTCOMES = ("right", "wrong without a word", "rightly asked back", "needlessly asked back")
 
 
 class LocalReader:
@@ -98,44 +100,6 @@ def make_rewriter(servicer: Any) -> Rewriter:
     return Rewriter(clients, LocalReader(servicer), make_classifier(), lambda language: "", may_ask=True)
 
 
-def make_history(turns: Sequence[dict[str, str]]) -> list[Message]:
-    """Return the turns as the planner gets them from memory."""
-    return [
-        message
-        for turn in turns
-        for message in (Message(Role.USER, turn["question"]), Message(Role.ASSISTANT, turn["answer"]))
-    ]
-
-
-def fold(text: str) -> str:
-    """Return the text without case, width and spaces."""
-    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def judge(case: dict[str, Any], found: Reading) -> str:
-    """Return one of ``OUTCOMES``."""
-    if found.asks_back:
-        return "rightly asked back" if case.get("clarify") else "needlessly asked back"
-    if case.get("clarify"):
-        return "wrong without a word"
-    text = fold(found.question)
-    has_all = all(any(fold(part) in text for part in one.split("|")) for one in case["expected_mentions"])
-    has_none = not any(fold(part) in text for part in case.get("unexpected_mentions", ()))
-    return "right" if has_all and has_none else "wrong without a word"
-
-
-def load_gold() -> list[dict[str, Any]]:
-    """Return the golden cases in the form of a file."""
-    return [
-        {
-            "turns": [{"question": asked, "answer": answered} for asked, answered in case["turns"]],
-            "follow_up": case["question"],
-            "expected_mentions": [str(part) for part in case["expect"]],
-        }
-        for case in yaml.safe_load(GOLD.read_text(encoding="utf-8"))
-    ]
-
-
 async def run(path: str = "") -> None:
     """Print the shares and the cases that are not right."""
     url = os.environ.get("FATHOM_BENCH_REWRITING_MODEL", "")
@@ -147,7 +111,7 @@ async def run(path: str = "") -> None:
                 await grade_dialogues(rewriter)
             return
         first = announce(Path(path), name)
-        figures = await grade(read_lines(Path(path)), rewriter, url)
+        figures = await grade(read_cases(Path(path)), rewriter, url)
         if first:
             record(Path(path), name, figures)
 
@@ -167,51 +131,42 @@ async def open_rewriter(url: str) -> AsyncIterator[Rewriter]:
         yield Rewriter(clients, reader, make_classifier(), prompts.render_rewriting, model_s=MODEL_S, may_ask=True)
 
 
-async def rewrite_all(cases: Sequence[dict[str, Any]], rewriter: Rewriter, url: str) -> list[Reading]:
+async def rewrite_all(cases: Sequence[Case], rewriter: Rewriter, url: str) -> list[Reading]:
     """Return what is made of the cases, by the model all at once."""
     model = ENDPOINT if url else ""
-    asking = (rewriter.rewrite(case["follow_up"], make_history(case["turns"]), model, TODAY) for case in cases)
+    asking = (rewriter.rewrite(case.follow_up, make_history(case.turns), model, TODAY) for case in cases)
     if not url:
         return [await one for one in asking]
     with calling(Call.new(timeout_s=MODEL_S)):
         return list(await asyncio.gather(*asking))
 
 
-async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter, url: str = "") -> dict[str, str]:
+async def grade(cases: Sequence[Case], rewriter: Rewriter, url: str = "") -> dict[str, str]:
     """Print the outcomes in all, by kind and language, and the cases that are not right; return the figures."""
-    groups: list[tuple[str, str]] = []
-    lines, base = [], 0
     found = await rewrite_all(cases, rewriter, url)
-    for case, reading in zip(cases, found, strict=True):
-        outcome = judge(case, reading)
-        base += judge(case, Reading(case["follow_up"])) == OUTCOMES[0]
-        names = ("all", "clarify" if case.get("clarify") else "rewrite", language_of(case["follow_up"]))
-        groups += [(name, outcome) for name in names]
-        if not outcome.startswith("right"):
-            options = list(reading.options)
-            lines.append(f"    {outcome}: {case['follow_up'][:80]} => {reading.question[:160]} | {options}")
+    outcomes = [judge(case, reading) for case, reading in zip(cases, found, strict=True)]
+    base = sum(judge(case, Reading(case.follow_up)) == OUTCOMES[0] for case in cases)
     write_outcomes(cases, found)
     figures: dict[str, str] = {}
-    for name in dict.fromkeys(group for group, _ in groups):
-        counts = Counter(outcome for group, outcome in groups if group == name)
-        total, good = sum(counts.values()), counts[OUTCOMES[0]] + counts[OUTCOMES[2]]
-        figures[name] = f"{good} of {total}"
-        low, high = wilson(good, total)
-        share = f"{good / total:.1%} (95 % {low:.1%} to {high:.1%})"
-        print(f"{name:8} right or rightly asked back {good} of {total} = {share}, {dict(counts)}")
+    for share in list_shares(cases, outcomes):
+        figures[share.name] = f"{share.good} of {share.count}"
+        print(share.describe())
     for outcome in (OUTCOMES[1], OUTCOMES[3]):
-        figures[outcome] = str(sum(group == ("all", outcome) for group in groups))
+        figures[outcome] = str(outcomes.count(outcome))
     print(f"as it stands: {base / len(cases):.1%}")
-    print(*lines, sep="\n")
+    for case, reading, outcome in zip(cases, found, outcomes, strict=True):
+        if outcome in (OUTCOMES[1], OUTCOMES[3]):
+            options = list(reading.options)
+            print(f"    {outcome}: {case.follow_up[:80]} => {reading.question[:160]} | {options}")
     return figures
 
 
-def write_outcomes(cases: Sequence[dict[str, Any]], found: Sequence[Reading]) -> None:
+def write_outcomes(cases: Sequence[Case], found: Sequence[Reading]) -> None:
     """Write what was made of each case to the file that the environment names, if it names one."""
     if out := os.environ.get("FATHOM_BENCH_REWRITING_OUT", ""):
         rows = [
             {
-                "follow_up": case["follow_up"],
+                "follow_up": case.follow_up,
                 "outcome": judge(case, one),
                 "question": one.question,
                 "method": one.method,
@@ -237,7 +192,7 @@ async def grade_dialogues(rewriter: Rewriter) -> None:
         added = longest_added(row["question"], row["rewrite"])
         if len(added) < 2:
             continue
-        turns = [{"question": row["history"][0], "answer": row["history"][1]}]
+        turns = [Exchange(question=row["history"][0], answer=row["history"][1])]
         total += 1
         right += added in (await rewriter.rewrite(row["question"], make_history(turns))).question
     if total:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.cli.records import grading, ranking
 from fathom.clients import Clients
 from fathom.core.errors import CorruptData, FathomError, InvalidField
+from fathom.domain.chat.proto import message_from_proto
 from fathom.operations.ranking.agreement import compare, find_kappa, measure_agreement, read_human
 from fathom.operations.ranking.answers import read_contestants
 from fathom.operations.ranking.judging import Rule, judge_all
 from fathom.operations.ranking.matches import Match, MatchJournal, Pairing, pair_all
 from fathom.operations.ranking.strengths import rank
+from fathom.services.policy.backends.rules.judging import judge_reply
 from fathom.transport.rpc.dispatch import Dispatcher
 from tests.unit.reward.house import House
 from tests.unit.reward.scripted_policy import Reply, ScriptedPolicy
@@ -49,6 +52,12 @@ def judged_by(reply: Reply) -> tuple[Clients, ScriptedPolicy]:
     dispatcher = Dispatcher(house.service, house.telemetry)
     dispatcher.ready = True
     return Clients({"reward": "inproc://reward"}, house.telemetry, dispatchers={"reward": dispatcher}), peer
+
+
+def judge_by_rules(request: policy.GenerateRequest) -> str:
+    """Reply as the reference policy judges."""
+    messages = [message_from_proto(message) for message in request.messages]
+    return judge_reply(request.response_schema_json, messages) or ""
 
 
 def test_two_contestants_have_the_strengths_of_their_odds() -> None:
@@ -349,5 +358,42 @@ async def test_a_judge_that_is_away_is_an_error_by_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_method_names_the_known_ones() -> None:
-    with pytest.raises(InvalidField, match="pairwise, rubric"):
-        Rule("direct")
+    with pytest.raises(InvalidField, match="pairwise, rubric, direct, spct"):
+        Rule("by taste")
+
+
+@pytest.mark.parametrize(
+    ("grades", "agreement"),
+    [
+        # As the scores have it, with one pair a grade weaker; and the other way round, which no judge may hide.
+        ({"q1": "good", "q2": "bad", "q3": "rather good"}, "Spearman 0.87, Cohen's kappa 0.50; the same grade 66.7%"),
+        ({"q1": "bad", "q2": "good", "q3": "rather bad"}, "Spearman -0.87, Cohen's kappa -0.50; the same grade 0.0%"),
+    ],
+)
+def test_scores_of_single_answers_agree_with_people_offline(
+    grades: Mapping[str, str],
+    agreement: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # The real rules engine behind the real service: an answer with figure and source against one that refuses.
+    answer, refusal = "The return of Apple in 2014 was 40.6 % [1].", "No idea."
+    questions = {name: f"What was the return of Apple in 201{place}?" for place, name in enumerate(grades)}
+    better = {"q1": "ours", "q2": "rival", "q3": "ours"}
+    sources = [
+        write(tmp_path / f"{name}.jsonl", **{questions[q]: answer if better[q] == name else refusal for q in grades})
+        for name in ("ours", "rival")
+    ]
+    rows = [{"question": questions[q], "left": "ours", "right": "rival", "grade": grade} for q, grade in grades.items()]
+    (tmp_path / "human.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    clients, peer = judged_by(judge_by_rules)
+    monkeypatch.setattr(ranking, "connect", lambda endpoints, lane: clients)
+    files = ranking.Files(tmp_path / "m.jsonl", tmp_path / "r.html", tmp_path / "human.jsonl")
+    assert ranking.run(sources, Rule("direct"), files, 0, {}) == 0
+    assert f"3 pairs graded by judge and person: {agreement}" in capsys.readouterr().out
+    # Each answer is shown alone: nobody can prefer a place.
+    assert all(request.messages[1].content.count("# Answer") == 1 for request in peer.seen)
+    assert not any("Second answer" in request.messages[1].content for request in peer.seen)
+    (first, *_) = map(json.loads, (tmp_path / "m.jsonl").read_text().splitlines())
+    assert first["reason"].startswith("left: accuracy 10, logic ")

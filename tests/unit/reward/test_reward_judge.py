@@ -190,6 +190,44 @@ async def test_rubrics_and_languages_choose_their_prompt() -> None:
     assert "# Reference\n<quoted>\n1,000亿" in peer.seen[0].messages[1].content
 
 
+def score_by_length(request: policy.GenerateRequest) -> str:
+    """A judge that gives an answer a point per character in each dimension."""
+    (said,) = re.findall(r"# Answer\n<quoted>\n(.*?)\n</quoted>", request.messages[1].content, re.DOTALL)
+    return json.dumps(dict.fromkeys(("accuracy", "logic", "professionalism", "citation"), min(10, len(said))))
+
+
+async def test_answers_are_scored_alone_and_compared_by_their_scores() -> None:
+    home, peer = house(score_by_length)
+    request = pb.JudgePairsRequest(pairs=pairs(("aaaaaaaa", "a"), ("aa", "b")), style=pb.JUDGE_STYLE_DIRECT)
+    answer = await home.servicer.JudgePairs(request, CALL)
+    assert [one.grade for one in answer.judgements] == [pb.GRADE_GOOD, pb.GRADE_RATHER_GOOD]
+    # Shares of the scale: 0.8 - 0.1 and 0.2 - 0.1.
+    assert [round(one.margin, 3) for one in answer.judgements] == [0.7, 0.1]
+    assert [(one.votes, one.failed, one.consistent) for one in answer.judgements] == [(2, 0, True)] * 2
+    assert answer.judgements[0].reason.startswith("left: accuracy 8, logic 8")
+    assert len(peer.seen) == 4
+
+
+async def test_an_answer_without_a_score_of_its_own_is_not_judged() -> None:
+    home, _ = house(lambda request: "" if "poison" in request.messages[1].content else score_by_length(request))
+    request = pb.JudgePairsRequest(pairs=pairs(("poison", "aa")), style=pb.JUDGE_STYLE_DIRECT)
+    (one,) = (await home.servicer.JudgePairs(request, CALL)).judgements
+    assert (one.grade, one.votes, one.failed, one.margin) == (pb.GRADE_UNSPECIFIED, 1, 1, 0)
+    assert one.reason.startswith("no score of each answer")
+
+
+async def test_scores_that_scatter_count_by_their_mean() -> None:
+    # The seed of a vote differs: 9 or 3 points of one answer, 5 of the other.
+    def scatter(request: policy.GenerateRequest) -> str:
+        points = 5 if "other" in request.messages[1].content else (9 if request.sampling.seed == 1 else 3)
+        return json.dumps(dict.fromkeys(("accuracy", "logic", "professionalism", "citation"), points))
+
+    home, _ = house(scatter)
+    request = pb.JudgePairsRequest(pairs=pairs(("one", "other")), style=pb.JUDGE_STYLE_DIRECT, votes=2)
+    (one,) = (await home.servicer.JudgePairs(request, CALL)).judgements
+    assert (one.grade, round(one.margin, 3), one.votes, one.consistent) == (pb.GRADE_RATHER_GOOD, 0.1, 4, False)
+
+
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
@@ -210,7 +248,7 @@ async def test_bad_requests_are_named(request_: pb.JudgePairsRequest, field: str
     assert not peer.seen
 
 
-@pytest.mark.parametrize("style", [pb.JUDGE_STYLE_PAIRWISE, pb.JUDGE_STYLE_RUBRIC])
+@pytest.mark.parametrize("style", [pb.JUDGE_STYLE_PAIRWISE, pb.JUDGE_STYLE_RUBRIC, pb.JUDGE_STYLE_DIRECT])
 async def test_the_rules_engine_judges_for_real(style: pb.JudgeStyle) -> None:
     """The real engine behind the real RPC: deterministic, without preference for a place."""
     service = rules_policy()

@@ -14,6 +14,7 @@ from fathom.trainers.data.export.conversation import Conversation, Said
 from fathom.trainers.data.export.files import pair_ids
 from fathom.trainers.data.export.pairs import Pair
 from fathom.trainers.data.export.tokens import Renderer, render_ids
+from fathom.trainers.data.mixtures.lengths import count_tokens
 from fathom.trainers.data.stages.planning import leave_out_framework
 from fathom.trainers.data.stages.record import Record, Turn, make_message
 
@@ -71,10 +72,33 @@ async def build_rows(
             built.left_out[f"there are {most:,} already"] += 1
         else:
             seen.add(record.messages)
-            turns = record.messages if with_framework else leave_out_framework(record.messages)
-            build = build_sft if kind == "sft" else build_pair
-            built.rows.append(await build(record, turns, renderer))
+            built.rows.append(await build_row(record, kind, with_framework, renderer))
     return built
+
+
+async def build_row(record: Record, kind: Kind, with_framework: bool, renderer: Renderer | None) -> dict[str, Any]:
+    """Return the row of a record; given a renderer with its number of tokens, and of those without the framework."""
+    build = build_sft if kind == "sft" else build_pair
+    served = leave_out_framework(record.messages)
+    row = await build(record, record.messages if with_framework else served, renderer)
+    if renderer is None:
+        return row
+    row["tokens"] = count_tokens(row, record.id)
+    if with_framework and served != record.messages:
+        row["tokens_served"] = count_tokens(await build(record, served, renderer), record.id)
+    return row
+
+
+def describe_saving(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many tokens the rows have with frameworks and as they are served; "" where no row has one."""
+    sizes = [(int(row["tokens"]), int(row["tokens_served"])) for row in rows if "tokens_served" in row]
+    if not sizes:
+        return ""
+    full, served = (sum(side) for side in zip(*sizes, strict=True))
+    return (
+        f"{len(sizes):,} rows with frameworks: {full / len(sizes):,.0f} tokens on average, served without them "
+        f"{served / len(sizes):,.0f}, {1 - served / full:.1%} less"
+    )
 
 
 def group_labels(records: Sequence[Record]) -> dict[tuple[Turn, ...], set[str]]:

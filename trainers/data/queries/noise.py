@@ -1,30 +1,33 @@
-"""Noise as people type it: slips within words, characters that sound alike, punctuation, width, case.
+"""Noise as people type it: slips within words, characters that sound or look alike, punctuation, width, other words.
 
 Digits are never changed: a slip there would ask something else, and the label would be wrong.
 """
 
 from __future__ import annotations
 
+import difflib
 import random
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
 from fathom.core.errors import InvalidField
 from fathom.core.extras import name_missing_extra
+from fathom.domain.text.numerals import DIGITS
 from fathom.domain.text.scripts import HAN_CHARACTER
-from fathom.trainers.data.queries.record import Query
+from fathom.trainers.data.queries.record import Change, Query
+from fathom.trainers.data.queries.variants import Operator, change_around, look_alike, speak, switch_language
 
 # A shorter word with two letters changed places is often another word.
 LEAST_WORD = 4
+# Chinese numerals are digits, too: 是 must not become 十.
+NUMERALS = frozenset(DIGITS + "十百千万亿两")
 # Distance between the half-width and the full-width form of a mark in Unicode.
 WIDTH = 0xFEE0
 FULL_WIDTH = {chr(code + WIDTH): chr(code) for code in range(0x21, 0x7F)}
 HALF_WIDTH = {half: full for full, half in FULL_WIDTH.items()}
-
-Operator = Callable[[str, float, random.Random], str]
 
 
 def slip(text: str, rate: float, draws: random.Random) -> str:
@@ -44,7 +47,8 @@ def sound_alike(text: str, rate: float, draws: random.Random) -> str:
     """Replace Chinese characters by common ones of the same sound, as a wrong choice of an input method does."""
     found = []
     for letter in text:
-        others = [other for other in list_homophones().get(letter, ()) if other != letter]
+        sounds = list_homophones().get(letter, ()) if letter not in NUMERALS else ()
+        others = [other for other in sounds if other != letter and other not in NUMERALS]
         found.append(draws.choice(others) if others and draws.random() < rate else letter)
     return "".join(found)
 
@@ -77,6 +81,10 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
         "slip": slip,
         "sound_alike": sound_alike,
+        # Before the marks and the case change, by which these know words, and the capitals of names.
+        "look_alike": look_alike,
+        "speak": speak,
+        "switch_language": switch_language,
         "mispunctuate": mispunctuate,
         "change_width": change_width,
         "drop_case": drop_case,
@@ -103,24 +111,46 @@ def list_homophones() -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({letter: tuple(group) for group in by_sound.values() for letter in group})
 
 
-def add_noise(query: Query, operators: tuple[str, ...], rate: float, seed: int) -> Query | None:
-    """Return the query with noise, its clean text and the operators that changed it; None where none did.
+def add_noise(
+    query: Query, operators: tuple[str, ...], rate: float, seed: int, names: Sequence[str] = ()
+) -> Query | None:
+    """Return the query with noise, its clean text and what each operator changed; None where none did.
 
-    The same seed gives a query the same noise, whatever else is in its file. Raises ``InvalidField`` for an unknown
-    operator or a rate outside of [0, 1].
+    ``names`` stay as they are. The same seed gives a query the same noise, whatever else is in its file. Raises
+    ``InvalidField`` for an unknown operator or a rate outside of [0, 1].
     """
     if not 0.0 <= rate <= 1.0:
         raise InvalidField("rate", "must be in [0, 1]")
     if unknown := [name for name in operators if name not in OPERATORS]:
         raise InvalidField("operators", f"{unknown[0]!r} is none of {', '.join(OPERATORS)}")
     draws, text, done = random.Random(f"{seed}:{query.id}"), query.text, list[str]()
+    changes: list[Change] = []
     for name in operators:
-        changed = OPERATORS[name](text, rate, draws)
+        changed = change_around(text, names, OPERATORS[name], rate, draws)
         # A text of marks alone may lose them all.
         if changed != text and changed.strip():
+            changes += find_changes(name, text, changed)
             text = changed
             done.append(name)
     if not done:
         return None
     update = {"id": f"{query.id}-noise{seed}", "parent": query.id, "text": text, "clean": query.text}
-    return query.model_copy(update={**update, "noise": tuple(done)})
+    return query.model_copy(update={**update, "noise": tuple(done), "changes": tuple(changes)})
+
+
+def find_changes(operator: str, before: str, after: str) -> Iterator[Change]:
+    """Yield what differs between two texts, from the left, with places in the later one."""
+    # Not by what an operator says of itself: a record that is computed from the texts cannot disagree with them.
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, start, stop, at, end in matcher.get_opcodes():
+        if tag != "equal":
+            yield Change(operator=operator, at=at, before=before[start:stop], after=after[at:end])
+
+
+def undo_changes(text: str, changes: Sequence[Change]) -> str:
+    """Return the text as it was before the changes; raise ``InvalidField`` where they are not those of the text."""
+    for change in reversed(changes):
+        if text[change.at : change.at + len(change.after)] != change.after:
+            raise InvalidField("changes", f"{change.after!r} does not stand at {change.at}")
+        text = text[: change.at] + change.before + text[change.at + len(change.after) :]
+    return text

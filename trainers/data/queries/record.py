@@ -19,6 +19,17 @@ Difficulty = Literal["easy", "medium", "hard"]
 MAX_CHARS = 4_000
 
 
+class Change(BaseModel):
+    """One change of a text: what stood at a place before, and what stands there after it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    operator: str = Field(min_length=1)
+    at: int = Field(ge=0)
+    before: str = ""
+    after: str = ""
+
+
 class Query(BaseModel):
     """A question, where it is from, and what was done to it."""
 
@@ -40,7 +51,9 @@ class Query(BaseModel):
     clean: str = ""
     """The text before noise; "" where there is none."""
     noise: tuple[str, ...] = ()
-    """Changes of the text, in order."""
+    """Operators that changed the text, in order."""
+    changes: tuple[Change, ...] = ()
+    """What each of them changed, in order; undone from the last to the first, the clean text is back."""
 
 
 def make_query(text: str, source: str, **more: str) -> Query:

@@ -13,7 +13,7 @@ from fathom.domain.chat.quoting import write_sections
 from fathom.domain.text.language import language_of
 from fathom.trainers.data.instructions import instruction, name_instruction
 from fathom.trainers.data.queries.asking import Asker
-from fathom.trainers.data.stages.conversations import Conversation, Exchange
+from fathom.trainers.data.stages.conversations import Conversation
 from fathom.trainers.data.stages.record import Record, Status, Turn, make_id, update
 from fathom.trainers.data.stages.running import Task
 
@@ -82,8 +82,7 @@ def make_task(
             instructions=(name_instruction(f"follow_up_{case}", "en"),),
             tags={"case": case, "distance": distance},
         )
-        # The distance is the seed, so that a turn that two conversations share gets another follow-up at each.
-        reply = await write_follow_up(conversation.turns[-distance], case, distance, writer)
+        reply = await write_follow_up(conversation, case, distance, writer)
         if reply is None:
             return update(base, made_by=writer.version)
         # A span that is not there would teach the rewriter to complete what nobody has said.
@@ -95,12 +94,18 @@ def make_task(
     return Task(name, make)
 
 
-async def write_follow_up(turn: Exchange, case: Case, seed: int, writer: Asker) -> QuestionFollowUp | None:
-    """Return the follow-up that a model writes to a turn; None when no reply could be read."""
-    system, shown = instruction(f"follow_up_{case}", "en"), {"Question": turn.question}
-    if case == "question":
-        return await writer.ask(system, write_sections(shown), QuestionFollowUp, seed)
-    return await writer.ask(system, write_sections({**shown, "Answer": turn.answer}), AnswerFollowUp, seed)
+async def write_follow_up(
+    conversation: Conversation, case: Case, distance: int, writer: Asker
+) -> QuestionFollowUp | None:
+    """Return the follow-up that a model writes to a turn so far back; None when no reply could be read."""
+    turn, system = conversation.turns[-distance], instruction(f"follow_up_{case}", "en")
+    later = conversation.turns[len(conversation.turns) - distance + 1 :]
+    # With later questions between, a follow-up has to say which one it means: "and in 2019?" would be about the last.
+    since = {"Questions since": "\n".join(one.question for one in later)} if later else {}
+    answer = {"Answer": turn.answer} if case == "answer" else {}
+    shown = write_sections({"Question": turn.question, **answer, **since})
+    # The distance is the seed, so that a turn that two conversations share gets another follow-up at each.
+    return await writer.ask(system, shown, QuestionFollowUp if case == "question" else AnswerFollowUp, distance)
 
 
 def holds(answer: str, span: str) -> bool:

@@ -15,6 +15,7 @@ from fathom.operations.ranking.matches import GRADES, Match, MatchJournal, Pairi
 STYLES: Mapping[str, reward.JudgeStyle] = {
     "pairwise": reward.JUDGE_STYLE_PAIRWISE,
     "rubric": reward.JUDGE_STYLE_RUBRIC,
+    "direct": reward.JUDGE_STYLE_DIRECT,
 }
 # Self-principled critique tuning (SPCT) is where the rubric's order is from: principles first, then critiques, scores.
 OTHER_NAMES: Mapping[str, str] = {"spct": "rubric"}
@@ -25,9 +26,10 @@ JUDGE_S = 600.0
 
 @dataclass(frozen=True)
 class Rule:
-    """Way in which pairs are judged: ``method`` is pairwise, or rubric with its other name spct.
+    """Way in which pairs are judged: ``method`` is pairwise, rubric with its other name spct, or direct.
 
-    ``votes`` are per order, 0 for the server's own.
+    ``direct`` scores each answer by itself; the grade of a pair follows from the difference. ``votes`` are per order, 0
+    for the server's own.
     """
 
     method: str = "pairwise"

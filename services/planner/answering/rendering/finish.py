@@ -12,6 +12,7 @@ from typing import Protocol
 from fathom.core.errors import FathomError
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import neutral, quote
+from fathom.domain.text.markup import count_visible
 from fathom.services.planner.answering.calculation import drop_misreadings
 from fathom.services.planner.answering.parsing import Event, FigureBlock, parse
 from fathom.services.planner.answering.rendering.citations import resolve_citations
@@ -42,7 +43,7 @@ HOW = (
     "Mend them and {again}. Cite with [n] what supports a statement, show a table"
     " with {{{{table:…}}}}, and leave out what no material says; name it as missing instead."
 )
-MENDED = frozenset(FindingKind) - {FindingKind.REPEATED, FindingKind.FIGURE, FindingKind.UNCHECKED}
+MENDED = frozenset(FindingKind) - {FindingKind.REPEATED, FindingKind.FIGURE, FindingKind.UNCHECKED, FindingKind.LENGTH}
 """Kinds of findings that are worth a correction."""
 # A model that gets more findings at once rewrites the answer instead of correcting it.
 MAX_LISTED = 20
@@ -56,6 +57,22 @@ class Ending(Protocol):
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
         """Return the answer, or a message that requests a correction; never a message when ``last`` is True."""
         ...
+
+
+@dataclass(frozen=True)
+class LengthBand:
+    """Characters that a reader is to see of an answer; 0 leaves a side open."""
+
+    least: int = 0
+    most: int = 0
+
+    def find_miss(self, markdown: str) -> list[Finding]:
+        """Return the finding of an answer outside of the band, at its end; [] within it."""
+        count, end = count_visible(markdown), len(markdown)
+        if count >= self.least and (count <= self.most or not self.most):
+            return []
+        bound = f"at least {self.least:,}" if count < self.least else f"at most {self.most:,}"
+        return [Finding(end, end, FindingKind.LENGTH, "", f"{count:,} visible characters; {bound} are wanted")]
 
 
 class CitedEnding:
@@ -79,6 +96,8 @@ class CheckedEnding:
     material_tokens: int = 3_000
     classifier: Classifier | None = None
     """Classifier of clauses; without it causes are found by their conjunctions only."""
+    band: LengthBand = field(default_factory=LengthBand)
+    """Length that answers are to have; a miss is only marked, since a correction for length alone invents or loses."""
     _judged: dict[str, ClaimMarks] = field(default_factory=dict)
 
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
@@ -118,6 +137,8 @@ class CheckedEnding:
             markdown = Skeleton(markdown, episode.task.question, episode.material).complete()
             cited = resolve_citations(markdown, {item.number for item in material}).cited
         found_material = drop_nameless(drop_misreadings(episode.material, episode), episode, cited)
+        # Before the line of what is missing, which is the product's and not the model's.
+        misses = self.band.find_miss(markdown)
         markdown = append_missing(markdown.strip(), found_material, episode.task.question)
         extended = extend_material(material, episode)
         found = [
@@ -126,6 +147,7 @@ class CheckedEnding:
             *mark_removed_citations(wrong, markdown),
             *mark_failed_figures(markdown, failed),
             *place_omissions(omitted, markdown),
+            *(replace(mark, start=len(markdown), end=len(markdown)) for mark in misses),
         ]
         # A figure, also a failed one, cites the last cell that was run for it.
         drawn_by = {done.records[-1].number for done in drawn if done.records}

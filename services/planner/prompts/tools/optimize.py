@@ -20,6 +20,8 @@ from fathom.services.planner.prompts.tools.lint import RULES, Problem
 
 # A model that has failed thrice with the problems listed does not succeed later.
 ATTEMPTS = 3
+# By this title of its schema the reference policy knows a request for a draft.
+TITLE = "fathom.prompt.draft"
 
 
 class Writer(Protocol):
@@ -67,6 +69,12 @@ async def optimize(catalogue: Catalogue, prompt: Prompt, issues: Sequence[str], 
     if draft is None:
         raise DependencyFailed("policy", f"gave no draft in {ATTEMPTS} attempts")
     return draft
+
+
+def build_schema(catalogue: Catalogue) -> str:
+    """Return the JSON schema of a draft, for engines that guide their sampling by it."""
+    schema = catalogue.find("optimize", "en").header.output_schema or {}
+    return json.dumps({"title": TITLE, **schema}, sort_keys=True)
 
 
 def format_request(prompt: Prompt, issues: Sequence[str]) -> str:

@@ -33,6 +33,8 @@ YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 ENDS = "?？.。!！ "
 # Words of a sentence without which it says nothing about anybody.
 LEAST_WORDS = 3
+# Characters of an earlier question that a follow-up repeats.
+MOST_REPEATED = 200
 
 
 @cache
@@ -70,9 +72,9 @@ def follow_question(shown: Sections) -> dict[str, Any]:
         other = str(int(years[-1]) - 1)
         at = text.rindex(years[-1])
         rewritten = text[:at] + other + text[at + len(other) :]
-        return {"question": wording["yearly"][language].format(year=other), "rewritten": rewritten}
+        return {"question": point_back(shown) + wording["yearly"][language].format(year=other), "rewritten": rewritten}
     return {
-        "question": wording["why"][language],
+        "question": point_back(shown) + wording["why"][language],
         "rewritten": wording["reason"][language].format(text=text.rstrip(ENDS)),
     }
 
@@ -88,9 +90,19 @@ def follow_answer(shown: Sections) -> dict[str, Any]:
     text = show_plain(span).rstrip(ENDS)
     return {
         "span": span,
-        "question": wording["doubt"][language],
+        "question": point_back(shown) + wording["doubt"][language],
         "rewritten": wording["source"][language].format(text=text),
     }
+
+
+def point_back(shown: Sections) -> str:
+    """Return the words that say which question a follow-up means; "" where it is the last one."""
+    # Without them follow-ups to several turns would be the same words with different meanings.
+    if not shown.get("Questions since", "").strip():
+        return ""
+    text = shown.get("Question", "").strip()
+    repeated: str = load_wording()["back"][language_of(text)].format(text=text.rstrip(ENDS)[:MOST_REPEATED])
+    return repeated
 
 
 def judge_wording(shown: Sections) -> dict[str, Any]:

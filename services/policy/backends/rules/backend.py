@@ -13,6 +13,7 @@ from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolF
 from fathom.services.policy.backends.chat import render_prompt
 from fathom.services.policy.backends.rules import search_r1
 from fathom.services.policy.backends.rules.authoring import write_reply
+from fathom.services.policy.backends.rules.drafting import draft_reply
 from fathom.services.policy.backends.rules.judging import judge_reply
 from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.services.policy.config import RulesModel
@@ -131,6 +132,8 @@ def reply(request: Request, written: Written | None = None) -> str:
         return judged
     if request.response_schema_json and (text := write_reply(request.response_schema_json, request.messages)):
         return text
+    if request.response_schema_json and (draft := draft_reply(request.response_schema_json, request.messages)):
+        return draft
     if not request.tools:
         return answer_stage(request.messages) or NO_TOOLS
     conversation = read_conversation(request.messages)

@@ -22,6 +22,7 @@ from fathom.services.local import Endpoints
 from fathom.services.policy.backends.rules.authoring import write_reply
 from fathom.services.policy.reference.stages import answer_stage
 from fathom.trainers.data.stages.record import Record, read_rows
+from fathom.trainers.data.stages.rewriting import CASES, DISTANCES
 from tests.integration.stack.scripted_model import ScriptedModel
 from tests.support.waiting import eventually
 
@@ -112,6 +113,12 @@ async def test_the_documented_chain_makes_training_data_offline(stack: Stack, fo
     rows = [json.loads(line) for line in read_lines(folder / "train.jsonl")]
     assert rows, said
     assert all(sum(row["loss_mask"]) > 0 for row in rows)
+    # Each case at each distance, in both languages: no rewriting contradicts another one.
+    rewritings = [json.loads(line)["provenance"]["tags"] for line in read_lines(folder / "rewrite.sft.jsonl")]
+    assert Counter((tags["case"], tags["distance"]) for tags in rewritings) == {
+        (case, distance): 2 for case in CASES for distance in DISTANCES
+    }
+    assert "rewrite" in {row["provenance"]["stage"] for row in rows}
     pairs = [json.loads(line) for line in read_lines(folder / "plan.dpo.jsonl")]
     assert pairs
     assert all(pair["chosen"] != pair["rejected"] for pair in pairs)

@@ -17,7 +17,9 @@ from fathom.api.policy.v1.policy_pb2 import DetokenizeRequest
 from fathom.cli.main import app
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run
+from fathom.core.call import DEFAULT_TENANT
 from fathom.services.local import Endpoints
+from fathom.trainers.commands.production_queries import collect_queries
 from fathom.trainers.data.compress_file import compress_file
 from fathom.trainers.data.export.choose import NotTrainable
 from fathom.trainers.data.export.files import Wanted, export
@@ -75,6 +77,13 @@ async def test_a_rollout_becomes_sft_rows_whose_rendering_is_what_was_sampled(st
         assert bool(differ) == (protocol == trajectory.PROTOCOL_SEARCH_R1)
 
 
+async def list_imported(home: Path, run_id: str) -> list[str]:
+    """Return the queries that are taken from the stored conversations, of one run."""
+    # No near duplicates are left out at 1.0 but the same words, which other tests may have asked.
+    found = await collect_queries(None, home, DEFAULT_TENANT, 1.0)
+    return [query.text for query in found.queries if query.source.endswith(f"run {run_id}")]
+
+
 async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(stack: Stack, tmp_path: Path) -> None:
     endpoints, clients = stack
     store = open_store(endpoints.store)
@@ -90,6 +99,8 @@ async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(s
     done = await export(store, wanted, tmp_path / "none.jsonl", None)
     assert (done.rows, dict(done.left_out)) == (0, {"a user's run, and its user has not consented": 1})
     assert not (tmp_path / "none.jsonl").exists(), "nothing was found, so nothing is written"
+    home = Path(endpoints.store.removeprefix("file://")).parent
+    assert await list_imported(home, "export-run") == []
 
     given, refused = trajectory.CONSENT_GIVEN, trajectory.CONSENT_REFUSED
     await clients.planner.set_consent(pb.SetConsentRequest(consent=given))
@@ -101,6 +112,8 @@ async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(s
     await clients.planner.set_consent(pb.SetConsentRequest(consent=refused))
     await clients.planner.set_consent(pb.SetConsentRequest(run_id="export-run", consent=given))
     assert (await export(store, wanted, tmp_path / "one.jsonl", None)).rows == 1
+    # The question stands in the memory service as a turn of a conversation, and becomes a query.
+    assert await list_imported(home, "export-run") == ["What was the maximum drawdown of Apple in 2020?"]
     # Log-probabilities of one model say nothing about another: PPO's ratio would be made of both.
     with pytest.raises(NotTrainable, match="'rules', not 'tiny'"):
         await export(store, Wanted("ppo", "tiny", prefix=prefix, production=True), tmp_path / "ppo.jsonl", None)

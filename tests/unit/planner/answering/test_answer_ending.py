@@ -24,7 +24,7 @@ from fathom.domain import frames
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.answering.rendering.coder import PolicyCoder, PolicyJudge
 from fathom.services.planner.answering.rendering.figures import NO_FIGURE, Figures
-from fathom.services.planner.answering.rendering.finish import CHECKED, CheckedEnding
+from fathom.services.planner.answering.rendering.finish import CHECKED, CheckedEnding, LengthBand
 from fathom.services.planner.answering.rendering.material import estimate_tokens, list_material
 from fathom.services.planner.answering.rendering.missing import append_missing
 from fathom.services.planner.answering.verification.evidence import Evidence
@@ -103,6 +103,26 @@ def episode(*drafts: str, seconds: float = 100.0, material: Sequence[Material] |
 def ending(cell: Any = None, coder: Any = None, **settings: Any) -> CheckedEnding:
     figures = Figures(cell or Cell(), coder or Coder(""))
     return CheckedEnding(Evidence(Kept()), figures, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("band", "detail"),
+    [
+        (LengthBand(), None),
+        (LengthBand(10, 30), None),
+        (LengthBand(40, 50), "22 visible characters; at least 40 are wanted"),
+        (LengthBand(0, 20), "22 visible characters; at most 20 are wanted"),
+    ],
+)
+async def test_an_answer_outside_of_the_wanted_length_is_marked_and_not_returned(
+    band: LengthBand, detail: str | None
+) -> None:
+    # As a reader sees it: "Apple closed at 130.7." without emphasis and citation.
+    answer = await ending(correct=True, band=band).finish("**Apple** closed at 130.7. [1]", episode(), False)
+    assert isinstance(answer, Answer)
+    found = [mark for mark in answer.findings if mark.kind is FindingKind.LENGTH]
+    assert [mark.detail for mark in found] == ([] if detail is None else [detail])
+    assert all(mark.start == mark.end == len(answer.markdown) for mark in found)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.core.errors import CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.domain.chat.guidance import question_of, with_guidance
-from fathom.domain.chat.messages import Completion, FinishReason, Role, Sampling, ToolCall, Usage
+from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.answering.rendering.report import SECTIONS
 from fathom.services.planner.config import Config
 from fathom.services.planner.episode.dialogue import Research, SearchR1
@@ -19,10 +19,11 @@ from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue,
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.prompts.tools.compare import compare, score
 from fathom.services.planner.prompts.tools.lint import extend_lock, lint, read_lock
-from fathom.services.planner.prompts.tools.optimize import optimize
+from fathom.services.planner.prompts.tools.optimize import build_schema, optimize
 from fathom.services.planner.runs.publisher import find_restatement
 from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.tools.think import Finish, Think
+from fathom.services.policy.backends.rules.drafting import draft_reply
 
 GOOD = """---
 stage: research
@@ -263,6 +264,31 @@ async def test_a_draft_is_mended_until_it_keeps_the_rules() -> None:
     assert read_prompt(draft.file, draft.text).header.issues == ("units missing, ticket 12",)
     assert "ticket 12" in editor.told[0][1]
     assert "thought-length" in editor.told[2][1]
+
+
+@pytest.mark.parametrize("prompt", ["research.v2.en", "plan.v2.zh", "reflect.v1.en"])
+async def test_the_reference_policy_drafts_offline_what_keeps_the_rules(prompt: str) -> None:
+    known = load_catalogue()
+    schema = build_schema(known)
+
+    async def write(system: str, text: str) -> str:
+        return draft_reply(schema, [Message(Role.SYSTEM, system), Message(Role.USER, text)]) or ""
+
+    before = known.get(prompt)
+    draft = await optimize(known, before, ["units were missing, ticket 12", "dates were guessed"], write)
+    assert draft.problems == ()
+    made = read_prompt(draft.file, draft.text)
+    assert made.header.version == known.find(before.header.stage, before.header.language).header.version + 1
+    assert made.header.issues == ("units were missing, ticket 12", "dates were guessed")
+    # The old text stands unchanged before the issues, each on a line of its own.
+    assert made.body.startswith(before.body)
+    added = made.body.removeprefix(before.body).strip().splitlines()
+    assert ["units were missing, ticket 12" in added[0], "dates were guessed" in added[1], len(added)] == [
+        True,
+        True,
+        2,
+    ]
+    assert len(draft.reasons) == 2
 
 
 async def test_a_writer_that_never_drafts_is_named() -> None:

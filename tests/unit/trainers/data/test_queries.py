@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -22,9 +24,10 @@ from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.queries.difficulty import rate_all
 from fathom.trainers.data.queries.duplicates import find_duplicates
 from fathom.trainers.data.queries.intents import expand
-from fathom.trainers.data.queries.noise import OPERATORS, add_noise
+from fathom.trainers.data.queries.noise import OPERATORS, add_noise, undo_changes
 from fathom.trainers.data.queries.record import Query, make_query, read_queries, write_queries
 from fathom.trainers.data.queries.sampling import SHARES, divide, draw_sample
+from fathom.trainers.data.queries.variants import match_phrases
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
 from tests.unit.reward.scripted_policy import Reply, ScriptedPolicy
@@ -148,6 +151,12 @@ def test_a_duplicate_names_the_text_that_it_nearly_is() -> None:
         ("mispunctuate", "Apple, 2021: revenue of 1,234.5?"),
         ("change_width", "标普500（2021年）涨了多少？"),
         ("drop_case", "What did Apple Earn in 2021?"),
+        ("look_alike", "茅台2021年的营业收入增幅是多少？"),
+        ("look_alike", "return of the modern index in 2021"),
+        ("speak", "What is the maximum of 2021?"),
+        ("speak", "2021年茅台的净利润是多少？"),
+        ("switch_language", "What was the net profit of Apple in 2021?"),
+        ("switch_language", "苹果2021年的净利润是多少？"),
     ],
 )
 def test_noise_changes_the_text_and_never_a_number(operator: str, text: str) -> None:
@@ -159,6 +168,63 @@ def test_noise_changes_the_text_and_never_a_number(operator: str, text: str) -> 
     # As a reader sees them, whatever their width.
     digits = ["".join(str(int(letter)) for letter in one if letter.isdigit()) for one in (text, noisy.text)]
     assert digits[0] == digits[1]
+
+
+MIXED = st.text(alphabet="abmrnwdcl ACM012345,.?% 茅台货贷未末净利润是多少什么为营收一五十千亿", max_size=40)
+PHRASES = st.lists(
+    st.sampled_from(
+        ["What is", "net profit", "茅台", "Modern Corp", "1,234.5", "为什么", "毛利率", "2021年", "3M", "?"]
+    ),
+    max_size=8,
+).map(" ".join)
+
+
+@given(text=st.one_of(MIXED, PHRASES), rate=st.sampled_from([0.2, 0.6, 1.0]), seed=st.integers(0, 50))
+def test_noise_can_be_undone_and_leaves_numbers_and_names(text: str, rate: float, seed: int) -> None:
+    if not text.strip():
+        return
+    names = ("茅台", "Modern Corp", "3M")
+    noisy = add_noise(make_query(text, "f:1"), tuple(OPERATORS), rate, seed, names)
+    if noisy is None:
+        return
+    assert undo_changes(noisy.text, noisy.changes) == noisy.clean == text
+    assert {change.operator for change in noisy.changes} == set(noisy.noise)
+    # Width aside, which is another way to write the same digits.
+    digits, kept = (
+        "".join(re.findall(r"[\d〇零一二三四五六七八九十百千万亿两]", unicodedata.normalize("NFKC", one)))
+        for one in (text, noisy.text)
+    )
+    assert digits == kept
+    before, after = (Counter(match_phrases(names).findall(one)) for one in (text, noisy.text))
+    assert before <= after
+
+
+@pytest.mark.parametrize("operator", ["look_alike", "speak", "switch_language"])
+def test_latin_names_need_no_list(operator: str) -> None:
+    text = "What is the return of Warner and NVIDIA in Q3 in comparison with modern mills?"
+    noisy = add_noise(make_query(text, "f:1"), (operator,), 1.0, 3)
+    assert noisy is not None
+    assert all(name in noisy.text for name in ("Warner", "NVIDIA", "Q3"))
+
+
+def test_other_words_ask_the_same() -> None:
+    def change(operator: str, text: str) -> str:
+        noisy = add_noise(make_query(text, "f:1"), (operator,), 1.0, 1)
+        assert noisy is not None
+        return noisy.text
+
+    assert change("speak", "What is the maximum?") == "What's the max?"
+    assert change("speak", "为什么茅台的毛利率下跌？") == "为啥茅台的毛利率往下掉？"
+    assert change("switch_language", "What was the net profit of Apple?") == "What was the 净利润 of Apple?"
+    assert change("switch_language", "苹果的净利润和returns") == "苹果的net profit和returns"
+    assert change("look_alike", "未来") == "末来"
+
+
+def test_changes_of_another_text_are_refused() -> None:
+    noisy = add_noise(make_query("What is the maximum?", "f:1"), ("speak",), 1.0, 1)
+    assert noisy is not None
+    with pytest.raises(InvalidField, match="does not stand at"):
+        undo_changes("another text", noisy.changes)
 
 
 def test_noise_follows_from_seed_and_rate() -> None:

@@ -79,6 +79,7 @@ class FindingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINDING_KIND_FIGURE: _ClassVar[FindingKind]
     FINDING_KIND_SECTION: _ClassVar[FindingKind]
     FINDING_KIND_UNCHECKED: _ClassVar[FindingKind]
+    FINDING_KIND_LENGTH: _ClassVar[FindingKind]
     FINDING_KIND_TRUNCATED: _ClassVar[FindingKind]
 PROTOCOL_UNSPECIFIED: Protocol
 PROTOCOL_RESEARCH: Protocol
@@ -123,6 +124,7 @@ FINDING_KIND_REPEATED: FindingKind
 FINDING_KIND_FIGURE: FindingKind
 FINDING_KIND_SECTION: FindingKind
 FINDING_KIND_UNCHECKED: FindingKind
+FINDING_KIND_LENGTH: FindingKind
 FINDING_KIND_TRUNCATED: FindingKind
 
 class Material(_message.Message):

@@ -22,6 +22,7 @@ class JudgeStyle(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JUDGE_STYLE_UNSPECIFIED: _ClassVar[JudgeStyle]
     JUDGE_STYLE_PAIRWISE: _ClassVar[JudgeStyle]
     JUDGE_STYLE_RUBRIC: _ClassVar[JudgeStyle]
+    JUDGE_STYLE_DIRECT: _ClassVar[JudgeStyle]
 GRADE_UNSPECIFIED: Grade
 GRADE_BAD: Grade
 GRADE_RATHER_BAD: Grade
@@ -31,6 +32,7 @@ GRADE_GOOD: Grade
 JUDGE_STYLE_UNSPECIFIED: JudgeStyle
 JUDGE_STYLE_PAIRWISE: JudgeStyle
 JUDGE_STYLE_RUBRIC: JudgeStyle
+JUDGE_STYLE_DIRECT: JudgeStyle
 
 class ScoreItem(_message.Message):
     __slots__ = ("grader", "answer", "references", "parameters", "response", "steps", "expected_tools", "frames")

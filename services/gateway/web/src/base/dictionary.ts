@@ -84,7 +84,7 @@ export const WORDS = {
     slot_unsure: "not verified",
     doubt_number: "Number without support", doubt_time: "Wrong or unknown date", doubt_event: "Material says otherwise",
     doubt_unsupported: "No material holds this", doubt_uncited: "No source given", doubt_unresolved: "Removed citation",
-    doubt_typed_table: "Typed table", doubt_repeated: "Said before", doubt_figure: "Figure failed", doubt_section: "Section missing", doubt_unchecked: "Not checked", doubt_truncated: "Cut off",
+    doubt_typed_table: "Typed table", doubt_repeated: "Said before", doubt_figure: "Figure failed", doubt_section: "Section missing", doubt_unchecked: "Not checked", doubt_truncated: "Cut off", doubt_length: "Too short or too long",
   },
   zh: {
     palette: "查找与操作", paletteHint: "对话或操作……", nothingFound: "没有这样的对话或操作。", actions: "操作", settings: "设置", keys: "快捷键",
@@ -167,7 +167,7 @@ export const WORDS = {
     readAs: "理解为", colon: "：", changeSlot: "点击修改并重新提问", slotFor: "改写", choose: "您指的是哪个问题？", slot_filled: "已涵盖", slot_open: "未涵盖", slot_unsure: "未能核实",
     doubt_number: "数字缺乏依据", doubt_time: "日期有误或无依据", doubt_event: "与材料不符",
     doubt_unsupported: "没有材料支持", doubt_uncited: "未注明来源", doubt_unresolved: "已移除的引用",
-    doubt_typed_table: "手写表格", doubt_repeated: "前文已述", doubt_figure: "图表失败", doubt_section: "缺少章节", doubt_unchecked: "未核对", doubt_truncated: "未完",
+    doubt_typed_table: "手写表格", doubt_repeated: "前文已述", doubt_figure: "图表失败", doubt_section: "缺少章节", doubt_unchecked: "未核对", doubt_truncated: "未完", doubt_length: "篇幅过短或过长",
   },
 };
 

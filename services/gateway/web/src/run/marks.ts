@@ -21,7 +21,7 @@ const KINDS: Record<string, string> = {
   FINDING_KIND_UNSUPPORTED: "unsupported", FINDING_KIND_UNCITED: "uncited", FINDING_KIND_UNRESOLVED: "unresolved",
   FINDING_KIND_TYPED_TABLE: "typed_table", FINDING_KIND_REPEATED: "repeated", FINDING_KIND_FIGURE: "figure",
   FINDING_KIND_TRUNCATED: "truncated", FINDING_KIND_SECTION: "section",
-  FINDING_KIND_UNCHECKED: "unchecked",
+  FINDING_KIND_UNCHECKED: "unchecked", FINDING_KIND_LENGTH: "length",
 };
 export const kindOfFinding = (finding: Pick<Finding, "kind">): string => KINDS[finding.kind] ?? "number";
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fathom.api.policy.v1 import policy_pb2 as policy
@@ -11,6 +11,7 @@ from fathom.clients import Clients
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.proto import message_from_proto
 from fathom.services.policy.backends.rules.authoring import write_reply
+from fathom.services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabulary
 from fathom.services.policy.reference.stages import answer_stage
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages.conversations import Conversation, Exchange
@@ -65,3 +66,14 @@ def make_conversation(count: int = 5) -> Conversation:
         for number in range(count)
     ]
     return Conversation(turns=tuple(turns))
+
+
+class RulesRenderer:
+    """The chat template and the tokenizer of the reference policy."""
+
+    def __init__(self) -> None:
+        self.tokenizer = RulesTokenizer(load_vocabulary())
+
+    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
+        said = [message_from_proto(message) for message in messages]
+        return self.tokenizer.encode(self.tokenizer.render(said, (), prompt))

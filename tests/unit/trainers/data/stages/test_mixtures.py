@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from fathom.core.errors import FailedPrecondition, InvalidField
+from fathom.domain.chat.pipeline import ask
 from fathom.trainers.commands.stage_reviews import edit_text
-from fathom.trainers.data.mixtures.exporting import LIMITS, Kind, build_rows
+from fathom.trainers.data.mixtures.exporting import LIMITS, Kind, build_rows, describe_saving
 from fathom.trainers.data.mixtures.lengths import measure
 from fathom.trainers.data.mixtures.mixing import mix, read_mixture
 from fathom.trainers.data.queries.record import make_query
@@ -20,7 +21,7 @@ from fathom.trainers.data.stages import evolving
 from fathom.trainers.data.stages.record import Record, Turn
 from fathom.trainers.data.stages.reviewing import Review, decide, list_waiting, read_records
 from fathom.trainers.data.stages.running import run_tasks
-from tests.unit.trainers.data.stages.peers import by_title, make_asker, make_rules
+from tests.unit.trainers.data.stages.peers import RulesRenderer, by_title, make_asker, make_rules
 
 PLAN = '[{"tool": "data", "subquery": "Apple revenue"}]'
 
@@ -134,6 +135,29 @@ def test_only_accepted_rows_are_exported_up_to_the_stage_s_number(stage: str, ki
     output = built.rows[0]["chosen"][0] if kind == "dpo" else built.rows[0]["messages"][-1]
     assert output == {"role": "assistant", "content": PLAN, "weight": 1}
     assert built.rows[0]["provenance"]["source"] == "f:1"
+
+
+@pytest.mark.parametrize("kind", ["sft", "dpo"])
+async def test_plans_say_how_many_tokens_their_framework_costs(kind: Kind) -> None:
+    prompt = ask(
+        "plan", {"question": "How profitable is Apple?", "framework": "# company\n- gross margin [data]\n" * 20}
+    )
+    turns = (Turn(role="user", content=prompt),)
+    plain = (Turn(role="user", content="How profitable is Apple?"),)
+    worse = {"rejected": "worse"} if kind == "dpo" else {}
+    records = [
+        make_record(name, "plan", "accepted", output=PLAN, messages=shown, **worse)
+        for name, shown in (("with", turns), ("plain", plain))
+    ]
+    long, short = (await build_rows(records, kind, renderer=RulesRenderer())).rows
+    served, _ = (await build_rows(records, kind, renderer=RulesRenderer(), with_framework=False)).rows
+    assert long["tokens"] > long["tokens_served"] == served["tokens"]
+    assert "tokens_served" not in short
+    assert "tokens_served" not in served
+    said = describe_saving([long, short])
+    assert f"1 rows with frameworks: {long['tokens']:,} tokens on average" in said
+    assert f"{1 - served['tokens'] / long['tokens']:.1%} less" in said
+    assert describe_saving([short]) == describe_saving([]) == ""
 
 
 def test_rewriting_has_no_pairs_unless_somebody_wants_them() -> None:

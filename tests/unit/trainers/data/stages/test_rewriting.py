@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,19 @@ import pytest
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.domain.chat.pipeline import read_ask
-from fathom.domain.chat.proto import message_from_proto
-from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
+from fathom.domain.chat.quoting import read_sections
+from fathom.domain.text.language import language_of
+from fathom.services.policy.backends.rules.tokenizer import END_ID
 from fathom.trainers.data.instructions import instruction
 from fathom.trainers.data.mixtures.exporting import build_rows
+from fathom.trainers.data.stages.conversations import read_conversations
 from fathom.trainers.data.stages.record import Record
 from fathom.trainers.data.stages.rewriting import CASES, DISTANCES, count_by_writer, count_cells, make_tasks
 from fathom.trainers.data.stages.running import run_tasks
-from tests.unit.trainers.data.stages.peers import by_title, make_asker, make_conversation, make_rules
+from tests.unit.trainers.data.stages.peers import RulesRenderer, by_title, make_asker, make_conversation, make_rules
 
 QUESTION = {"question": "And the year before?", "rewritten": "What was the return of Apple in 2013?"}
+EXAMPLES = Path(__file__).resolve().parents[5] / "examples" / "stages" / "conversations.jsonl"
 ANSWER = {"span": "was 14.5%", "question": "Why that much?", "rewritten": "Why was the return of Apple in 2014 14.5%?"}
 
 
@@ -41,6 +43,49 @@ def test_the_reference_policy_fills_every_cell_of_case_and_distance(tmp_path: Pa
     two_back = next(one for one in records if one.tags == {"case": "question", "distance": 2})
     assert two_back.output == "What was the return of Apple in 2012?"
     assert {one.made_by for one in records} == {"rules@0"}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_reference_policy_s_rewritings_do_not_contradict_each_other(language: str, tmp_path: Path) -> None:
+    # The shipped example, whose questions have no figure that would tell their follow-ups apart.
+    conversation = next(one for one in read_conversations(EXAMPLES) if language_of(one.turns[0].question) == language)
+    rules = make_rules()
+    tasks = make_tasks([conversation], "c.jsonl", rules, rules)
+    records = list(asyncio.run(run_tasks(tasks, tmp_path / "r.jsonl", Record)).values())
+    built = asyncio.run(build_rows(records, "sft"))
+    assert (len(built.rows), built.left_out) == (len(CASES) * len(DISTANCES), {})
+    # The last turn needs no name; of an earlier one the follow-up repeats the question.
+    asked = {(one.tags["case"], one.tags["distance"]): read_ask(one.messages[1].content) for one in records}
+    for (_, distance), prompt in asked.items():
+        assert prompt is not None
+        earlier = conversation.turns[-int(distance)].question.rstrip("?？")
+        assert (earlier in prompt["question"]) is (distance != 1)
+
+
+def test_a_writer_is_shown_what_was_asked_since(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def reply(request: policy.GenerateRequest) -> dict[str, str]:
+        seen.append(request.messages[1].content)
+        return QUESTION
+
+    make_rows(tmp_path / "r.jsonl", {"reason": "yes", "verdict": "right"}, follow_up_question=reply)
+    sections = [read_sections(said) for said in seen]
+    turns = make_conversation().turns
+    by_question = {one["Question"]: one.get("Questions since", "").splitlines() for one in sections}
+    assert by_question == {
+        turn.question: [later.question for later in turns[place + 1 :]] for place, turn in enumerate(turns)
+    }
+
+
+def test_rewritings_that_contradict_each_other_are_left_out_and_counted(tmp_path: Path) -> None:
+    # A writer that names no turn: one question, and another meaning at each distance.
+    def vague(request: policy.GenerateRequest) -> dict[str, str]:
+        return {"question": "Why?", "rewritten": f"Why: {read_sections(request.messages[1].content)['Question']}"}
+
+    records = make_rows(tmp_path / "r.jsonl", {"reason": "yes", "verdict": "right"}, follow_up_question=vague)
+    built = asyncio.run(build_rows([one for one in records if one.tags["case"] == "question"], "sft"))
+    assert (built.rows, built.left_out) == ([], {"other rows teach another output of its prompt": 5})
 
 
 def test_a_short_conversation_leaves_its_far_cells_empty(tmp_path: Path) -> None:
@@ -108,17 +153,6 @@ def test_what_a_writer_leaves_to_people_is_counted_by_writer(tmp_path: Path) -> 
     assert (counts["review"], counts["dropped"]) == (6, 4)
 
 
-class RulesRenderer:
-    """The chat template and the tokenizer of the reference policy."""
-
-    def __init__(self) -> None:
-        self.tokenizer = RulesTokenizer(load_vocabulary())
-
-    async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
-        said = [message_from_proto(message) for message in messages]
-        return self.tokenizer.encode(self.tokenizer.render(said, (), prompt))
-
-
 async def test_an_export_has_its_loss_on_the_rewritten_question_alone(tmp_path: Path) -> None:
     writer = make_asker(by_title({"follow_up_question": QUESTION, "follow_up_answer": ANSWER}), "writer")
     judge = make_asker(by_title({"verdict": {"reason": "so", "verdict": "right"}}), "judge")
@@ -132,6 +166,8 @@ async def test_an_export_has_its_loss_on_the_rewritten_question_alone(tmp_path: 
     assert learned == list(range(learned[0], learned[-1] + 1))
     end = renderer.tokenizer.decode([END_ID])
     assert renderer.tokenizer.decode([row["token_ids"][place] for place in learned]).rstrip("\n") == first.output + end
+    # A rewriting has no framework that serving would leave out.
+    assert (row["tokens"], "tokens_served" in row) == (len(row["token_ids"]), False)
     shown = renderer.tokenizer.decode(row["token_ids"][: learned[0]])
     assert all(turn.question in shown for turn in make_conversation().turns)
 
