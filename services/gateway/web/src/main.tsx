@@ -6,6 +6,7 @@ import { Preferences } from "./base/preferences";
 import { makeQueryClient } from "./base/queries";
 import { reach } from "./base/reach";
 import { Draft } from "./composer/draft";
+import { findLimits } from "./composer/limits";
 import { Uploads } from "./composer/uploads";
 import { Connection } from "./connection/connection";
 import { Outbox } from "./connection/outbox";
@@ -16,7 +17,7 @@ import { Session } from "./page/session";
 import { Unlisted } from "./page/unlisted";
 
 const queries = makeQueryClient();
-const [uploads, unlisted, outbox] = [new Uploads(), new Unlisted(), new Outbox()];
+const [uploads, unlisted, outbox] = [new Uploads(() => findLimits(queries)), new Unlisted(), new Outbox()];
 const parts = {
   connection: new Connection(), draft: new Draft(), layout: new Layout(), outbox, preferences: new Preferences(),
   session: new Session(queries, uploads, unlisted, outbox), unlisted, uploads,
