@@ -7,6 +7,7 @@ import { word } from "../base/words";
 import { WaitingQuestion } from "../connection/banner";
 import { usePage } from "../page/context";
 import { Choices, ModelChoice, useModels } from "./choices";
+import { obey, useCommands } from "./commands";
 import { describeExcess, useLimits } from "./limits";
 import { Picker, describePicking, usePicking } from "./picker/picker";
 import { UploadChips } from "./upload-chips";
@@ -49,8 +50,14 @@ export function Composer() {
 function useSubmit(): (event: FormEvent) => void {
   const { session, draft } = usePage();
   const limits = useLimits();
+  const commands = useCommands();
   return (event) => {
     event.preventDefault();
+    const refusal = obey(draft.text, commands);
+    if (refusal !== null) {
+      session.complain(refusal);
+      return refusal ? undefined : draft.write("");
+    }
     const question = draft.text.trim();
     if (!question) return;
     const excess = describeExcess(question, limits);
