@@ -29,11 +29,13 @@ from fathom.services.gateway.bodies import (
     CONSENTS,
     MAX_INT32,
     MAX_INT64,
+    MAX_TABLES,
     Accepted,
     Ask,
     ConsentBody,
     ConsentState,
     ConversationEdit,
+    Limits,
     PageSize,
     PageToken,
     ProposedMeaning,
@@ -121,7 +123,7 @@ def create_app(
     add_links(app, Sharing(config, engine, links, telemetry))
     add_schedules(app, engine, schedules, scheduler)
     add_cells(app, cells, telemetry)
-    add_data(app, engine)
+    add_data(app, engine, config)
     add_tables(app, engine)
     add_meanings(app, engine)
     add_library(app, engine)
@@ -311,8 +313,17 @@ async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterato
                 yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event="run", id=number)
 
 
-def add_data(app: FastAPI, engine: Engine) -> None:
-    """Add the routes that take tables and documents."""
+def add_data(app: FastAPI, engine: Engine, config: Config) -> None:
+    """Add the routes that take tables and documents, and the one that says how much is taken."""
+
+    @app.get("/v1/limits")
+    async def get_limits() -> Limits:
+        """Return how long a question may be, and how large and how many files."""
+        return Limits(
+            max_question_chars=config.max_question_chars,
+            max_upload_bytes=config.max_upload_bytes,
+            max_tables=MAX_TABLES,
+        )
 
     @app.post(
         "/v1/tables",

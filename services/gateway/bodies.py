@@ -33,6 +33,8 @@ Role = Literal["date", "label", "value", "ignored"]
 Way = Literal["", "last", "sum", "mean"]
 # The largest numbers that the contract's fields hold.
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+# Own tables and corpora that one question may name.
+MAX_TABLES, MAX_CORPORA = 12, 4
 # What several routes take.
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
@@ -82,7 +84,7 @@ class Body(BaseModel):
 class Ask(Body):
     """A question."""
 
-    question: str = Field(description="The question, 1 to 8,000 characters.")
+    question: str = Field(description="The question, 1 to `max_question_chars` characters, as GET /v1/limits says.")
     conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
     parent_turn: int | None = Field(
         None,
@@ -112,10 +114,14 @@ class Ask(Body):
         description="How much work the question is worth: rounds, time, window and thinking. Empty is standard.",
     )
     table_ids: list[str] = Field(
-        default_factory=list, max_length=12, description="Sheets of own tables, as POST /v1/tables returned them."
+        default_factory=list,
+        max_length=MAX_TABLES,
+        description="Sheets of own tables, as POST /v1/tables returned them.",
     )
     corpora: list[str] = Field(
-        default_factory=list, max_length=4, description="Corpora to search, as POST /v1/documents returned them."
+        default_factory=list,
+        max_length=MAX_CORPORA,
+        description="Corpora to search, as POST /v1/documents returned them.",
     )
     consent: str = Field(
         "",
@@ -149,6 +155,14 @@ class Ask(Body):
         if self.window or self.window_tokens:
             request.window.CopyFrom(window_of(self.window, self.window_tokens))
         return request
+
+
+class Limits(BaseModel):
+    """Bounds of questions and files, so that a client can name them before it sends what would be refused."""
+
+    max_question_chars: int = Field(description="Characters of a question.")
+    max_upload_bytes: int = Field(description="Bytes of an uploaded table or document.")
+    max_tables: int = Field(description="Own tables that a question may name.")
 
 
 class Waiting(BaseModel):

@@ -11,9 +11,10 @@ from playwright.async_api import Browser, Page, Route
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.replay import serve_script
-from tests.e2e.script import HOSTILE, Script, draw_figure
+from tests.e2e.script import HOSTILE, Script, draw_figure, walk
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -185,6 +186,47 @@ async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser
         assert "largest loss from a peak to a later trough" in await card(page, '.answer .cite[data-cite="1"]')
         await page.locator('.answer .cite[data-cite="2"]').nth(1).hover()
         await expect(page.locator("#card .mono")).to_have_text("2015-01-02 · AAA.close_adj: 100")
+
+
+@pytest.mark.parametrize(("locale", "page_name"), [("en-US", "page 7"), ("zh-CN", "第 7 页")])
+async def test_a_card_shows_every_line_that_the_sentence_rests_on(
+    browser: Browser, locale: str, page_name: str
+) -> None:
+    text = (
+        "Sales in Europe fell by a tenth. Only Germany grew. <i>Nobody</i> knows why. The closure costs 12.5 million."
+    )
+    answer = (
+        "The drawdowns were -0.387 for AAA and -0.312 for BBB [3]. "
+        "Sales in Europe fell by a tenth, and the closure costs 12.5 million [9]. "
+        "From 2015-01-02 to 2015-01-06 AAA went from {} to {}, and BBB stood at {} [2]."
+    )
+    first, _, third, *_ = walk(5, 0.0008, 1)
+    # The second series begins a day later.
+    other = walk(4, 0.0005, 2)[1]
+    script = Script(answer=answer.format(first, third, other), days=5)
+    document = Document(id="own_1:memo:7", title="memo", source="memo.pdf", page=7, text=text)
+    script.answer_material = [pb.Material(number=9, passage=document)]
+    async with serve_script(script) as house:
+        page = (await open_page(browser, house.url, locale=locale)).page
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        printed = (await card(page, '.answer .cite[data-cite="3"]')).splitlines()
+        assert printed[3:5] == ["AAA.close_adj   -0.387", "BBB.close_adj   -0.312"]
+        await page.locator('.answer .cite[data-cite="9"]').hover()
+        await expect(page.locator("#card blockquote")).to_have_text(
+            [
+                f"{page_name} Sales in Europe fell by a tenth. Only Germany grew.",
+                f"{page_name} The closure costs 12.5 million.",
+            ]
+        )
+        await page.locator('.answer .cite[data-cite="2"]').hover()
+        await expect(page.locator("#card .mono")).to_have_text(
+            [
+                f"2015-01-02 · AAA.close_adj: {first:g}",
+                f"2015-01-06 · AAA.close_adj: {third}",
+                f"2015-01-06 · BBB.close_adj: {other}",
+            ]
+        )
 
 
 async def test_an_inline_figure_hovers_zooms_and_toggles(browser: Browser) -> None:

@@ -8,6 +8,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator
 
+from fathom.api.datafetch.v1.datafetch_pb2 import Column
+from fathom.domain import frames
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import Script, trading_days
@@ -120,3 +122,68 @@ async def test_a_run_that_ended_while_it_could_not_be_followed_is_shown(browser:
     await ask(page)
     await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
     await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+
+
+class AmountScript(Script):
+    """Replays a sheet of an amount, a share and a year."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        pa = frames.arrow()
+        table = pa.table(
+            {
+                "name": ["AAA", "BBB"],
+                "revenue": [1_234_567.25, -98_765_432.0],
+                "margin": [12.5, None],
+                "year": [2019, 2020],
+            }
+        )
+        self.arrow = frames.write_table(table)
+        self.sheet.rows = 2
+        del self.sheet.columns[:]
+        for name, kind, unit in (("name", "string", ""), ("revenue", "double", "USD"), ("margin", "double", "%")):
+            self.sheet.columns.append(Column(name=name, type=kind, unit=unit))
+        self.sheet.columns.append(Column(name="year", type="int64"))
+
+
+@pytest.mark.parametrize(
+    ("locale", "menu", "million", "thousand", "head"),
+    [
+        ("en-US", "Numbers", "millions", "thousands", "USD · millions"),
+        ("zh-CN", "数字", "百万", "千", "USD · 百万"),
+    ],
+)
+async def test_numbers_are_shown_as_the_reader_wants_them_for_this_table(
+    browser: Browser, locale: str, menu: str, million: str, thousand: str, head: str
+) -> None:
+    async with serve_script(AmountScript(answer="{{table:sheet_1}}")) as house:
+        watched = await open_page(browser, house.url, locale=locale)
+        page = watched.page
+        await ask(page)
+        table = page.locator(".answer .table")
+        first, second = table.locator("tbody tr").first.locator("td"), table.locator("tbody tr").last.locator("td")
+        await expect(first).to_have_text(["AAA", "1,234,567.25", "12.5", "2019"])
+        await table.get_by_role("button", name=menu).press("Enter")
+        # No column has billions.
+        await expect(page.get_by_role("menuitemradio").nth(5)).to_have_attribute("aria-disabled", "true")
+        await page.get_by_role("menuitemradio", name=million, exact=True).press("Enter")
+        await expect(first).to_have_text(["AAA", "1.23", "12.5", "2019"])
+        await expect(second).to_have_text(["BBB", "-98.77", "–", "2020"])
+        await expect(table.locator("th small").nth(1)).to_have_text(head)
+        # What would be a fraction of a million stays, and says so.
+        await expect(table.locator("th small").nth(2)).to_have_text("%")
+        await page.get_by_role("menuitemradio", name="0", exact=True).press("Enter")
+        await expect(first).to_have_text(["AAA", "1", "13", "2019"])
+        await expect(first.nth(1)).to_have_attribute("title", "1234567.25")
+        await page.keyboard.press("Escape")
+        await expect(table.get_by_role("button", name=menu)).to_be_focused()
+        # The same table in the details follows, and all of it is there again after a reload.
+        await page.locator("#tab-data").click()
+        shown = page.locator("#panel-body .table tbody tr").first.locator("td")
+        await expect(shown).to_have_text(["AAA", "1", "13", "2019"])
+        await page.reload()
+        await expect(first).to_have_text(["AAA", "1", "13", "2019"])
+        await table.get_by_role("button", name=menu).press("Enter")
+        await page.get_by_role("menuitemradio", name=thousand, exact=True).press("Enter")
+        await expect(first).to_have_text(["AAA", "1,235", "13", "2019"])
+        assert (watched.outside, watched.complaints) == ([], [])

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from fathom.core.call import Call, current_call
 from fathom.core.errors import InvalidField
-from fathom.core.ids import checked_id, new_id
+from fathom.core.ids import checked_id, content_hash, new_id
 from fathom.services.gateway.bodies import Ask, Body, RunId
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.schedules.changes import RunComparer
@@ -36,6 +36,7 @@ class NewSchedule(Body):
         0, ge=0, le=31, description="1 (Monday) to 7 of a week, 1 to 31 of a month (or its last day), 0 for every day."
     )
     run_id: str = Field("", max_length=128, description="Run with whose answer the first one is compared.")
+    request_id: str = Field("", description="Idempotency key: the same one again makes no second schedule.")
 
 
 class ScheduleEdit(Body):
@@ -130,6 +131,7 @@ def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, schedu
         if body.ask.request_id:
             raise InvalidField("ask.request_id", "must be empty: each time has an id of its own")
         engine.check_question(body.ask.request())
+        request_id = checked_id("request_id", body.request_id) if body.request_id else ""
         recurrence = Recurrence(body.every, body.at, body.time_zone, body.day)
         recurrence.validate()
         if body.run_id:
@@ -138,10 +140,10 @@ def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, schedu
         schedule = Schedule(
             id=new_id("schedule"), ask=begin_conversation(body.ask).model_dump(exclude_defaults=True),
             recurrence=recurrence, creator=(current_call() or Call.new()).principal, created=now,
-            due=recurrence.next_after(now), follows=body.run_id,
+            due=recurrence.next_after(now), follows=body.run_id, request_id=request_id,
+            request_hash=content_hash(body.model_dump(exclude={"request_id"})),
         )  # fmt: skip
-        await schedules.add(schedule)
-        return describe_schedule(schedule)
+        return describe_schedule(await schedules.add(schedule))
 
     @app.get("/v1/schedules")
     async def list_schedules() -> ScheduleList:

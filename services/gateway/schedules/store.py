@@ -51,6 +51,10 @@ class Schedule:
     """Reason why the last time was not asked; empty when it was."""
     firings: tuple[Firing, ...] = ()
     """The last ones, oldest first."""
+    request_id: str = ""
+    """Idempotency key of the request that made it; empty for none."""
+    request_hash: str = ""
+    """Hash of what that request said."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,25 @@ class ScheduleStore:
     def __init__(self, bucket: KeyValue, limit: int) -> None:
         self._bucket, self._limit = bucket, limit
 
-    async def add(self, schedule: Schedule) -> None:
-        """Keep a new schedule; raise ``FailedPrecondition`` for one too many."""
+    async def add(self, schedule: Schedule) -> Schedule:
+        """Keep a new schedule and return it, or return the one that the same request has made before.
+
+        Raises ``Conflict`` where that request said something else, ``FailedPrecondition`` for one too many.
+        """
+        if not await self._list_made(schedule):
+            await self._occupy(schedule)
+        # Of two that came at once, the later one sees both here; revisions count the changes of the whole bucket.
+        made = await self._list_made(schedule)
+        for other in made[1:]:
+            with suppress(Conflict):
+                await self._bucket.delete(other.key, revision=other.revision)
+        # Without a key, or deleted by somebody in between, it was made all the same.
+        kept = made[0].schedule if made else schedule
+        if kept.request_hash != schedule.request_hash:
+            raise Conflict("request_id: was used for another schedule", metadata={"field": "request_id"})
+        return kept
+
+    async def _occupy(self, schedule: Schedule) -> None:
         # The first free place: revision 0 is that of a key without a value, also of one that was deleted.
         for number in range(self._limit):
             try:
@@ -78,7 +99,17 @@ class ScheduleStore:
             except Conflict:
                 continue
             return
-        raise FailedPrecondition(f"{self._limit} questions are asked again already: delete one")
+        # The last place may have gone to the same request.
+        if not await self._list_made(schedule):
+            raise FailedPrecondition(f"{self._limit} questions are asked again already: delete one")
+
+    async def _list_made(self, schedule: Schedule) -> list[Place]:
+        """Return what the request of a schedule has made for the caller's tenant, the first one first."""
+        if not schedule.request_id:
+            return []
+        own = [place async for place in self.scan() if place.tenant == current_tenant()]
+        made = [place for place in own if place.schedule.request_id == schedule.request_id]
+        return sorted(made, key=lambda place: place.revision)
 
     async def list_own(self) -> list[Schedule]:
         """Return the schedules of the caller's tenant, oldest first."""

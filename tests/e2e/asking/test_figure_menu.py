@@ -11,7 +11,9 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from tests.e2e.asking.test_figure_zoom import make_script
-from tests.e2e.pages import CHROMIUM, expect
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.replay import serve_script
+from tests.e2e.script import trading_days, walk
 from tests.e2e.test_answer_page import show_answer
 
 pytestmark = [
@@ -48,6 +50,39 @@ async def test_a_figure_is_saved_as_picture_drawing_and_values(browser: Browser)
         # One row per day, then an empty one, the title and the sources.
         assert rows.index([]) == script.days + 1
         assert rows[script.days + 2] == ["Growth of 100"]
+
+
+@pytest.mark.parametrize(
+    ("locale", "name", "rows"),
+    [("en-US", "Values", "The last 200 of 600 rows"), ("zh-CN", "数值", "最后 200 行，共 600 行")],
+)
+async def test_the_values_of_a_figure_are_a_table_of_bounded_length(
+    browser: Browser, locale: str, name: str, rows: str
+) -> None:
+    script = make_script()
+    async with serve_script(script) as house:
+        watched = await open_page(browser, house.url, locale=locale)
+        page = watched.page
+        await ask(page)
+        figure = page.locator(".plotly-figure")
+        await expect(figure.locator(".nsewdrag").first).to_be_visible()
+        button = figure.get_by_role("button", name=name, exact=True)
+        await expect(button).to_have_attribute("aria-expanded", "false")
+        await button.press("Enter")
+        await expect(button).to_have_attribute("aria-expanded", "true")
+        table = figure.get_by_role("table", name="Growth of 100")
+        await expect(table.get_by_role("columnheader")).to_have_text(["date", "AAA.close_adj", "BBB.close_adj"])
+        await expect(table.get_by_role("row")).to_have_count(201)
+        await expect(figure.locator(".values")).to_contain_text(rows)
+        last = trading_days(script.days)[-1].isoformat()
+        await expect(table.get_by_role("rowheader").last).to_have_text(last)
+        # The first is over the value of the second day, as the drawing is.
+        value = walk(script.days, 0.0008, 1)[-1] / walk(script.days, 0.0008, 1)[1] * 100
+        await expect(table.get_by_role("row").last.get_by_role("cell").first).to_have_text(f"{value:,.2f}")
+        await button.press("Enter")
+        await expect(table).to_have_count(0)
+        await expect(button).to_be_focused()
+        assert (watched.outside, watched.complaints) == ([], [])
 
 
 async def test_a_figure_leads_to_the_code_that_drew_it(browser: Browser) -> None:

@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
     pytest.mark.asyncio(loop_scope="session"),
 ]
+FORMATS = "pdf docx pptx ipynb xlsx html md json"
 
 
 @pytest.mark.parametrize(
@@ -110,3 +111,58 @@ async def test_tables_of_the_conversation_commands_and_frameworks_are_picked(bro
         await page.keyboard.press("Escape")
         await expect(question).to_be_focused()
         await expect(question).to_have_value("")
+
+
+@pytest.mark.parametrize(
+    ("locale", "unknown", "nothing", "page_format"),
+    [
+        ("en-US", f"/export does not know “odt”; it takes {FORMATS}.", "There is no command /frob.", "Web page (HTML)"),
+        ("zh-CN", f"/export 没有“odt”，可选 {FORMATS}。", "没有命令 /frob。", "网页（HTML）"),
+    ],
+)
+async def test_commands_are_completed_with_what_they_take_and_unknown_ones_are_named(
+    browser: Browser, locale: str, unknown: str, nothing: str, page_format: str
+) -> None:
+    async with serve_script(Script(days=5)) as house:
+        watched = await open_page(browser, house.url, locale=locale)
+        page, question = watched.page, watched.page.locator("#question")
+        options, problem = page.locator(".picker [role=option]"), page.locator("#problem")
+        await question.press_sequentially("/export pdf")
+        await question.press("Enter")
+        await expect(problem).to_contain_text("/export")
+        await expect(question).to_have_value("/export pdf")
+        await ask(page, "Why?")
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await question.press_sequentially("/exp")
+        await question.press("Enter")
+        await expect(question).to_have_value("/export ")
+        await expect(options).to_have_count(8)
+        await question.press_sequentially("htm")
+        await expect(options).to_have_text([f"{page_format}/export html"])
+        async with page.expect_download() as waiting:
+            await question.press("Enter")
+        assert (await waiting.value).suggested_filename.endswith(".html")
+        await expect(question).to_have_value("")
+        await question.fill("/export odt")
+        await expect(page.locator(".picker [role=status]")).to_have_text(unknown)
+        await question.press("Enter")
+        await expect(problem).to_have_text(unknown)
+        await expect(question).to_have_value("/export odt")
+        await question.fill("/frob")
+        await question.press("Enter")
+        await expect(problem).to_contain_text(nothing)
+        # Written to its end, where the list was closed.
+        await question.fill("/Model smollm2-135M")
+        await expect(options).to_have_count(1)
+        await question.press("Escape")
+        await question.press("Enter")
+        await expect(page.locator("#model")).to_have_value("smollm2-135m")
+        await expect(problem).to_have_count(0)
+        await expect(question).to_have_value("")
+        assert len(house.planner.asked) == 1
+        # What only looks like a command is asked behind a space.
+        await question.fill(" /frob")
+        await question.press("Enter")
+        await expect(page.locator(".asked").last).to_have_text("/frob")
+        assert house.planner.asked[-1].model == "smollm2-135m"
+        assert watched.complaints == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route
 
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.hosting.host import Runtime, hosting_http
@@ -17,7 +17,7 @@ from fathom.services.gateway.schedules.store import ScheduleStore
 from fathom.transport.bus.streams import SCHEDULES
 from fathom.transport.store.tenant import TenantStore
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.replay import replay_house
+from tests.e2e.replay import replay_house, serve_script
 from tests.e2e.script import Script
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
@@ -95,3 +95,36 @@ async def test_a_question_is_asked_again_and_says_what_has_changed(browser: Brow
             await page.reload()
             await expect(note).to_contain_text("BBB.close_adj")
             assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_a_schedule_whose_answer_was_lost_is_made_once(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        await ask(page)
+        await page.locator(".tools .repeat").click()
+        lost: list[int] = []
+
+        async def lose(route: Route) -> None:
+            if route.request.method != "POST" or lost:
+                await route.continue_()
+                return
+            # The gateway has carried it out, and the page does not hear of it.
+            lost.append((await route.fetch()).status)
+            await route.abort()
+
+        async def count_made() -> int:
+            return len((await (await page.request.get(f"{house.url}/v1/schedules")).json())["schedules"])
+
+        await page.route("**/v1/schedules", lose)
+        dialog = page.get_by_role("dialog")
+        make = dialog.get_by_role("button", name="Ask again", exact=True)
+        await make.press("Enter")
+        await expect(dialog.get_by_role("alert")).to_contain_text("cannot be reached")
+        assert lost == [201]
+        await make.press("Enter")
+        await expect(dialog.get_by_role("status")).to_contain_text("It is asked next on")
+        assert await count_made() == 1
+        # Once it is made, the same wish is another one.
+        await make.press("Enter")
+        await expect(dialog.locator("[data-schedule]")).to_have_count(2)
+        assert await count_made() == 2

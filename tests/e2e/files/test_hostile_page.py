@@ -7,7 +7,7 @@ output and traceback, figures, answer, titles of conversations and names of file
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -37,11 +37,13 @@ TOUCH = """() => {
     for (const kind of ["mouseover", "mouseenter", "focus", "focusin", "pointerover", "toggle", "load", "error"])
       element.dispatchEvent(new Event(kind, { bubbles: ["mouseover", "focusin", "pointerover"].includes(kind) }));
 }"""
-FOUND = """() => {
+FOUND = """(own) => {
   const bad = [];
+  // Data beside a figure run as little as a text does.
+  const isOwn = (script) => script.src.startsWith(location.origin) || script.type === "application/json" || own.includes(script.text);
   for (const element of document.querySelectorAll("body *")) {
     if (["SCRIPT", "IFRAME", "OBJECT", "EMBED", "BASE", "META", "MATH", "MARQUEE"].includes(element.tagName))
-      if (!(element.tagName === "SCRIPT" && element.src.startsWith(location.origin))) bad.push(element.outerHTML);
+      if (!(element.tagName === "SCRIPT" && isOwn(element))) bad.push(element.outerHTML);
     for (const { name, value } of element.attributes) {
       if (name.startsWith("on")) bad.push(`${element.tagName} ${name}=${value}`);
       if (/^(javascript|vbscript|data:text)/i.test(value.replace(/[\\s\\0]/g, "")) && ["href", "src", "action",
@@ -119,15 +121,18 @@ def draw_hostile_figure() -> dict[str, Any]:
     return {"data": traces, "layout": {**layout, "annotations": [*notes, links]}}
 
 
-async def check_inert(watched: Watched) -> None:
-    """Touch everything on the page, and see that no payload has acted, become an element or left the page."""
+async def check_inert(watched: Watched, scripts: Sequence[str] = ()) -> None:
+    """Touch everything on the page, and see that no payload has acted, become an element or left the page.
+
+    ``scripts`` are the texts of those that a page holds in itself.
+    """
     page = watched.page
     # Twice: what is opened at the first touch may draw more.
     for _ in range(2):
         await page.evaluate(TOUCH)
         await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert await page.evaluate("window.hacked") is None
-    assert await page.evaluate(FOUND) == []
+    assert await page.evaluate(FOUND, list(scripts)) == []
     assert (watched.outside, watched.complaints) == ([], [])
 
 

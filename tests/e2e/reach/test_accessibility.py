@@ -1,4 +1,4 @@
-"""Whoever cannot see the page or has no mouse: axe finds nothing serious in any state, in two languages and themes."""
+"""Whoever cannot see the page or has no mouse: axe finds nothing serious in any state, and no state moves sideways."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ async def check(page: Page, state: str) -> None:
         (one["id"], one["nodes"][0]["html"][:200]) for one in violations if one["impact"] in ("serious", "critical")
     ]
     assert heavy == [], state
+    # Whoever enlarges the text has a narrow page, and would lose the ends of all lines.
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
 
 
 async def check_panel(page: Page) -> None:
@@ -57,13 +59,38 @@ async def check_repeat(page: Page) -> None:
     await page.keyboard.press("Escape")
 
 
+async def check_answer_parts(page: Page) -> None:
+    """Look at what a reader opens within an answer: how numbers are shown, values as a table, the way to the end."""
+    await page.locator(".answer .table .more").first.press("Enter")
+    await expect(page.get_by_role("menuitemradio").first).to_be_visible()
+    await check(page, "numbers")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("menu")).to_have_count(0)
+    await page.locator(".list-values").press("Enter")
+    await expect(page.locator(".values tbody tr").first).to_be_visible()
+    await check(page, "values")
+    await page.locator(".list-values").press("Enter")
+    await page.locator("#thread").evaluate("(place) => { place.scrollTop = 0; }")
+    await expect(page.locator("#to-end")).to_be_visible()
+    await check(page, "way to the end")
+
+
 async def check_typing(page: Page) -> None:
-    """Look at the list that opens while one types, and at the field in which a question is edited."""
+    """Look at what is said while one types, and at the field in which a question is edited."""
     question = page.locator("#question")
     await question.press_sequentially("@a")
     await expect(page.locator(".picker [role=option]")).to_have_count(2)
     await check(page, "picker")
     await question.press("Escape")
+    await question.fill("")
+    await question.fill("/export odt")
+    await expect(page.locator(".picker [role=status]")).to_contain_text("odt")
+    await check(page, "unknown format")
+    await question.press("Enter")
+    await expect(page.locator("#problem")).to_contain_text("odt")
+    await question.fill("x" * 8_001)
+    await expect(page.locator("#count")).to_contain_text("8,000")
+    await check(page, "too long a question")
     await question.fill("")
     await page.locator(".tools .edit").press("Enter")
     await expect(page.locator(".asked-form textarea")).to_be_focused()
@@ -72,7 +99,8 @@ async def check_typing(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 1100), ("zh-CN", "light", 420)]
+    ("locale", "theme", "width"),
+    [("en-US", "light", 1440), ("zh-CN", "dark", 1100), ("en-US", "dark", 900), ("zh-CN", "light", 420)],
 )
 async def test_no_state_of_the_page_has_a_serious_finding(
     browser: Browser, locale: str, theme: str, width: int
@@ -92,6 +120,7 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible()
         await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
         await check(page, "answer")
+        await check_answer_parts(page)
         await page.locator(".trace > details > summary").click()
         await check(page, "steps")
         await page.locator(".answer .cite").first.focus()

@@ -454,24 +454,50 @@ def test_what_a_citation_rests_on_is_found(run_module: Runner) -> None:
     rows = [["2015-01-02T00:00:00", 24.532], ["2015-01-05T00:00:00", 23.841]]
     page = {"columns": [{"name": "date"}, {"name": "AAPL.close"}], "rows": rows}
     program = (
-        "const { cellIn, closest, passageOf, sentencesOf } = await load('run/evidence');"
-        "print([cellIn(input, 'On 2015-01-05 it was 23.84'), cellIn(input, 'On 2015-01-02 it was 23.84'),"
-        " cellIn(input, 'It was 24.5'), cellIn(input, 'no number'),"
-        " closest(['return 12.3', 'drawdown -38.5'], 'It fell by 38.5%'), closest(['a'], 'b'),"
+        "const { cellsIn, distinctCells, linesBehind, partsBehind, sentencesOf } = await load('run/evidence');"
+        "const both = cellsIn(input, 'It fell from 24.53 to 23.84');"
+        "print([cellsIn(input, 'On 2015-01-05 it was 23.84'), cellsIn(input, 'On 2015-01-02 it was 23.84'),"
+        " cellsIn(input, 'It was 24.5'), cellsIn(input, 'no number'),"
+        " distinctCells([[null, both[1]], both, [both[1], null]]), distinctCells([]),"
+        " linesBehind(['return 12.3', 'drawdown -38.5'], 'It fell by 38.5%'), linesBehind(['a'], 'b'),"
         " sentencesOf('One. Two!\\n三。四'),"
-        " passageOf('A note. The price return leaves out dividends. With adjusted prices it does not. End.',"
-        " 'The price return was 5%'), passageOf('A note.', 'Nothing alike')]);"
+        " partsBehind('A note. The price return leaves out dividends. With adjusted prices it does not. End.',"
+        " 'The price return was 5%'), partsBehind('A note.', 'Nothing alike')]);"
     )
+    first = {"day": "2015-01-02", "column": "AAPL.close", "value": 24.532}
+    last = {"day": "2015-01-05", "column": "AAPL.close", "value": 23.841}
     assert run_module(program, page) == [
-        {"day": "2015-01-05", "column": "AAPL.close", "value": 23.841, "dated": True},
-        None,
-        {"day": "2015-01-02", "column": "AAPL.close", "value": 24.532, "dated": False},
-        None,
-        "drawdown -38.5",
-        "",
+        [last], [None], [first], [], [first, last], [],
+        ["drawdown -38.5"],
+        [],
         ["One.", "Two!", "三。", "四"],
-        "The price return leaves out dividends. With adjusted prices it does not.",
-        "",
+        ["The price return leaves out dividends. With adjusted prices it does not."],
+        [],
+    ]  # fmt: skip
+
+
+def test_every_line_that_a_sentence_rests_on_is_found(run_module: Runner) -> None:
+    printed = ["Apple -38.52", "Nvidia -66.36", "rows 1511", "Microsoft -28.04", "Microsoft -28.04"]
+    text = (
+        "Sales in Europe fell by a tenth. Only Germany grew. Nobody knows why. "
+        "The board expects costs of 12.5 million for the closure. It may revise them. An end."
+    )
+    program = (
+        "const { linesBehind, partsBehind } = await load('run/evidence');"
+        "print([linesBehind(input.printed, 'Apple fell by 38.5 %, Microsoft by 28.0 %'),"
+        " linesBehind(input.printed, 'Apple and others fell'),"
+        " partsBehind(input.text, 'Sales in Europe fell and the closure costs 12.5 million'),"
+        " linesBehind(Array.from({ length: 9 }, (_, n) => `series ${n}.25`), "
+        "  Array.from({ length: 9 }, (_, n) => `${n}.25`).join(' and ')).length]);"
+    )
+    assert run_module(program, {"printed": printed, "text": text}) == [
+        ["Apple -38.52", "Microsoft -28.04"],
+        ["Apple -38.52"],
+        [
+            "Sales in Europe fell by a tenth. Only Germany grew.",
+            "The board expects costs of 12.5 million for the closure. It may revise them.",
+        ],
+        6,
     ]
 
 

@@ -386,6 +386,22 @@ async def test_a_table_over_the_limit_is_refused(open_with: Opened) -> None:
         assert (await client.get(f"/v1/tables/{SHEET_ID}")).status_code == 413
 
 
+@pytest.mark.parametrize("over", [0, 1])
+async def test_the_limits_that_it_tells_are_those_that_it_keeps(open_with: Opened, over: int) -> None:
+    async with open_with(max_question_chars=10, max_upload_bytes=2_000) as (client, _):
+        told = (await client.get("/v1/limits")).json()
+        assert told == {"max_question_chars": 10, "max_upload_bytes": 2_000, "max_tables": 12}
+        asked = await client.post("/v1/runs", json={"question": "x" * (told["max_question_chars"] + over)})
+        assert asked.status_code == (400 if over else 202)
+        tables = [SHEET_ID] * (told["max_tables"] + over)
+        assert (
+            await client.post("/v1/runs", json={"question": "x", "table_ids": tables})
+        ).status_code == asked.status_code
+        file = b"x" * (told["max_upload_bytes"] + over)
+        sent = await client.post("/v1/documents", params={"name": "memo.md"}, content=file)
+        assert sent.status_code == (413 if over else 200)
+
+
 async def test_what_columns_mean_is_proposed_and_sent_back_as_it_was_edited(open_with: Opened) -> None:
     async with open_with(upload_lifetime_s=60) as (client, house):
         path = f"/v1/tables/{SHEET_ID}/meaning"

@@ -2,10 +2,12 @@
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 
+import { NumberForms } from "./answer/tables/number-forms";
 import { Preferences } from "./base/preferences";
 import { makeQueryClient } from "./base/queries";
 import { reach } from "./base/reach";
 import { Draft } from "./composer/draft";
+import { findLimits } from "./composer/limits";
 import { Uploads } from "./composer/uploads";
 import { Connection } from "./connection/connection";
 import { Outbox } from "./connection/outbox";
@@ -16,9 +18,9 @@ import { Session } from "./page/session";
 import { Unlisted } from "./page/unlisted";
 
 const queries = makeQueryClient();
-const [uploads, unlisted, outbox] = [new Uploads(), new Unlisted(), new Outbox()];
+const [uploads, unlisted, outbox] = [new Uploads(() => findLimits(queries)), new Unlisted(), new Outbox()];
 const parts = {
-  connection: new Connection(), draft: new Draft(), layout: new Layout(), outbox, preferences: new Preferences(),
+  connection: new Connection(), draft: new Draft(), layout: new Layout(), numbers: new NumberForms(), outbox, preferences: new Preferences(),
   session: new Session(queries, uploads, unlisted, outbox), unlisted, uploads,
 };
 // What could not be read while the gateway was away.

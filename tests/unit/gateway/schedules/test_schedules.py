@@ -211,6 +211,45 @@ async def test_schedules_belong_to_a_tenant_and_are_bounded(bench: Bench) -> Non
     assert [one is not None for one in origins] == [True, False]
 
 
+async def test_a_request_that_is_sent_again_makes_no_second_schedule(bench: Bench) -> None:
+    made = await bench.add(request_id="wish_1")
+    again = await bench.add(request_id="wish_1")
+    # The conversation, too, which the first request has begun.
+    assert {key: again[key] for key in ("id", "conversation_id")} == {
+        key: made[key] for key in ("id", "conversation_id")
+    }
+    assert [one["id"] for one in await bench.list()] == [made["id"]]
+    body = {"ask": {"question": "why?"}, "every": "day", "at": "09:00", "time_zone": "UTC", "request_id": "wish_1"}
+    other = await bench.client.post("/v1/schedules", json=body)
+    assert (other.status_code, other.json()["reason"], other.json()["field"]) == (409, "CONFLICT", "request_id")
+    # Another tenant's keys are its own, and a schedule that was deleted can be made again.
+    schedule = Schedule(
+        "schedule_1", {"question": "own?", "conversation_id": "c"}, Recurrence("day", "09:00", "UTC"),
+        "anna", START, NINE, request_id="wish_1",
+    )  # fmt: skip
+    with calling(Call.new(tenant="fund-7")):
+        assert (await bench.schedules.add(schedule)).id == "schedule_1"
+    assert (await bench.client.delete(f"/v1/schedules/{made['id']}")).status_code == 204
+    assert (await bench.client.post("/v1/schedules", json=body)).status_code == 201
+    [left] = await bench.list()
+    assert left["question"] == "why?"
+
+
+@pytest.mark.parametrize("places", [1, 3])
+async def test_requests_that_come_at_once_under_one_key_make_one_schedule(bench: Bench, places: int) -> None:
+    """Also where they race for the last place."""
+    for _ in range(3 - places):
+        await bench.add()
+    before = {one["id"] for one in await bench.list()}
+    body = {
+        "ask": {"question": "why?"}, "every": "day", "at": "09:00", "time_zone": "UTC", "request_id": "wish_1",
+    }  # fmt: skip
+    answers = await asyncio.gather(*(bench.client.post("/v1/schedules", json=body) for _ in range(4)))
+    assert {answer.status_code for answer in answers} == {201}
+    [made] = {one["id"] for one in await bench.list()} - before
+    assert {answer.json()["id"] for answer in answers} == {made}
+
+
 async def test_the_note_names_the_figures_that_changed_since_the_time_before(bench: Bench) -> None:
     class Later(Script):
         def material(self) -> list[pb.Material]:
@@ -272,6 +311,7 @@ async def test_a_table_that_differs_and_is_gone_is_counted(bench: Bench) -> None
         ({"ask": {"question": "why?", "request_id": "r"}}, "ask.request_id"),
         ({"ask": {"question": "why?", "colour": "red"}}, "ask.colour"),
         ({"run_id": "a/b"}, "run_id"),
+        ({"request_id": "a/b"}, "request_id"),
     ],
 )
 async def test_a_schedule_that_cannot_be_kept_is_refused_by_name(

@@ -2,12 +2,12 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { word } from "../base/words";
-import { closest, passageOf, sentencesOf } from "../run/evidence";
+import { linesBehind, partsBehind, sentencesOf } from "../run/evidence";
 import type { CodeItem, Item, SheetItem } from "../run/rows";
 import { kindOf } from "../run/run";
 import { Carded } from "./card";
-import { originOf, titleOf } from "./material";
-import { findCell } from "./tables/sheet";
+import { originOf, pageOf, titleOf } from "./material";
+import { findCells } from "./tables/sheet";
 
 const SNIPPET = 320;
 const cut = (text: string, length = SNIPPET): string => (text.length > length ? `${text.slice(0, length).trimEnd()}…` : text);
@@ -27,23 +27,33 @@ export function Cite({ number, item, onOpen }: { number: number; item: Item | un
   );
 }
 
-// The part of a material that the sentence before a chip rests on; its beginning when none stands out.
+// The parts of a material that the sentence before a chip rests on; its beginning when none stands out.
 function Excerpt({ item, sentence }: { item: Item; sentence: string }) {
-  if (item.passage) return <blockquote>{cut(passageOf(item.passage.text, sentence) || item.passage.text, 2 * SNIPPET)}</blockquote>;
+  if (item.passage) return <Passage text={item.passage.text} page={item.passage.page} sentence={sentence} />;
   if (item.sheet) return <CellExcerpt item={item as SheetItem} sentence={sentence} />;
-  return item.code ? <pre>{cut(printedOf(item as CodeItem, sentence))}</pre> : null;
+  return item.code ? <pre>{printedOf(item as CodeItem, sentence)}</pre> : null;
 }
 
-// The printed line that is meant goes before the code; without one the code is followed by all that it printed.
+// Each part with its page, as somebody would look it up in the file.
+function Passage({ text, page, sentence }: { text: string; page: number; sentence: string }) {
+  const parts = partsBehind(text, sentence);
+  return (parts.length ? parts : [text]).map((part, place) => (
+    <blockquote key={place}>{page > 0 && <small className="dim">{`${pageOf(page)} `}</small>}{cut(part, parts.length > 1 ? SNIPPET : 2 * SNIPPET)}</blockquote>
+  ));
+}
+
+// The printed lines that are meant go before the code; without one the code is followed by all that it printed.
 function printedOf({ code: { code, stdout, result } }: CodeItem, sentence: string): string {
-  const printed = closest([stdout, result].join("\n").split("\n"), sentence);
-  return [printed, code, printed ? "" : stdout, printed ? "" : result].filter(Boolean).join("\n\n");
+  const printed = linesBehind([stdout, result].join("\n").split("\n"), sentence).map((line) => cut(line)).join("\n");
+  const rest = [code, printed ? "" : stdout, printed ? "" : result].filter(Boolean).join("\n\n");
+  return [printed, cut(rest)].filter(Boolean).join("\n\n");
 }
 
 function CellExcerpt({ item: { sheet }, sentence }: { item: SheetItem; sentence: string }) {
-  const cell = useQuery({ queryKey: ["cell", sheet.id, sentence], queryFn: () => findCell(sheet, sentence), staleTime: Infinity, retry: false }).data;
+  const cells = useQuery({ queryKey: ["cells", sheet.id, sentence], queryFn: () => findCells(sheet, sentence), staleTime: Infinity, retry: false }).data ?? [];
   const columns = sheet.columns.map((column) => `${column.name}${column.unit ? ` (${column.unit})` : ""}`);
-  return <p className="mono">{cell ? `${cell.day} · ${cell.column}: ${cell.value}` : cut(columns.join(", "))}</p>;
+  if (!cells.length) return <p className="mono">{cut(columns.join(", "))}</p>;
+  return cells.map(({ day, column, value }) => <p key={`${day} ${column}`} className="mono">{`${day} · ${column}: ${value}`}</p>);
 }
 
 // What stands before a chip in its block, from the last end of a sentence on.

@@ -15,7 +15,7 @@ export function titleOf(item: Item): string {
 }
 
 // A page as both languages say it; "" for what has no pages.
-const pageOf = (page: number): string => (page ? (language() === "zh" ? `第 ${page} ${word("page")}` : `${word("page")} ${page}`) : "");
+export const pageOf = (page: number): string => (page ? (language() === "zh" ? `第 ${page} ${word("page")}` : `${word("page")} ${page}`) : "");
 
 export function originOf(item: Item): string {
   if (item.passage) return [item.passage.source, pageOf(item.passage.page), day(item.passage.publish_time)].filter(Boolean).join(" · ");

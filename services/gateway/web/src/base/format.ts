@@ -10,17 +10,31 @@ const numbersOf = (): string => NUMBERS[chosen.decimals] ?? language();
 
 const decimals = (value: number): number => /\.(\d+)$/.exec(String(value))?.[1].length ?? 0;
 
+// How the numbers of a table are shown: in what, and with how many decimals ("" for as many as the values have).
+export const SCALES = { given: 1, thousand: 1e3, wan: 1e4, million: 1e6, yi: 1e8, billion: 1e9 } as const;
+export type Scale = keyof typeof SCALES;
+export const DECIMALS = ["", "0", "1", "2", "3", "4"] as const;
+export interface NumberForm {
+  scale: Scale;
+  decimals: (typeof DECIMALS)[number];
+}
+export const AS_GIVEN: NumberForm = { scale: "given", decimals: "" };
+
+export const isYear = (name: string): boolean => /year|年/i.test(name);
+
 // A formatter for one column: as many decimals as its values have, at most four, or two from 10 on.
-export function columnFormat(name: string, values: unknown[]): (value: unknown) => string {
-  const numbers = values.filter((value): value is number => typeof value === "number");
+export function columnFormat(name: string, values: unknown[], form = AS_GIVEN): (value: unknown) => string {
+  const divisor = isYear(name) ? 1 : SCALES[form.scale];
+  const numbers = values.filter((value): value is number => typeof value === "number").map((value) => value / divisor);
   const largest = Math.max(0, ...numbers.map(Math.abs));
-  const digits = Math.min(largest >= 10 ? 2 : 4, Math.max(0, ...numbers.map(decimals)));
+  const given = Math.min(largest >= 10 ? 2 : 4, Math.max(0, ...numbers.map(decimals)));
+  const digits = form.decimals && !isYear(name) ? Number(form.decimals) : given;
   const format = new Intl.NumberFormat(numbersOf(), {
-    minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: !/year|年/i.test(name),
+    minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: !isYear(name),
   });
   return (value) => {
     if (value === null || value === undefined) return "–";
-    return typeof value === "number" ? format.format(value) : String(value);
+    return typeof value === "number" ? format.format(value / divisor) : String(value);
   };
 }
 

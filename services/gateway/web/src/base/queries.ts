@@ -3,7 +3,7 @@ import { QueryClient } from "@tanstack/react-query";
 
 import { asProblem, call, path } from "./api";
 import { pause } from "./reach";
-import type { Conversations, EntityList, Facts, Frameworks, JudgementList, Models, Rights, RunRecord, SourceList } from "../contract/types";
+import type { Conversations, EntityList, Facts, Frameworks, JudgementList, Limits, Models, Rights, RunRecord, SourceList } from "../contract/types";
 
 const LONGEST_PAUSE_MS = 15_000;
 const TRIES = 3;
@@ -44,13 +44,14 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 }
 
 export const KEYS = {
-  sources: ["sources"],
+  sources: ["sources"], limits: ["limits"],
   models: ["models"], rights: ["rights"], facts: ["facts"], links: ["links"], schedules: ["schedules"], changes: (run: string) => ["changes", run], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet],
   run: (id: string) => ["run", id], judgements: (conversation: string) => ["judgements", conversation],
 };
 
 export const readJudgements = (conversation: string): Promise<JudgementList> => call<JudgementList>(path("conversations", conversation, "feedback"));
 export const readModels = (): Promise<Models> => call<Models>(path("models"));
+export const readLimits = (): Promise<Limits> => call<Limits>(path("limits"));
 export const readSources = (): Promise<SourceList> => call<SourceList>(path("sources"));
 export const readRights = (): Promise<Rights> => call<Rights>(path("review", "rights"));
 export const readFacts = (): Promise<Facts> => call<Facts>(`${path("facts")}?page_size=200`);

@@ -39,8 +39,9 @@ export function useModels(): ModelList {
   };
 }
 
-const stateOf = ({ state }: Model): string =>
-  (state === "MODEL_STATE_READY" ? "" : ` (${word(state.replace("MODEL_STATE_", "").toLowerCase())})`);
+// The model with its state, unless it is ready.
+export const nameModel = ({ name, state }: Model): string =>
+  (state === "MODEL_STATE_READY" ? name : `${name} (${word(state.replace("MODEL_STATE_", "").toLowerCase())})`);
 
 export function ModelChoice({ models, id = "model" }: { models: ModelList; id?: string }) {
   const { session } = usePage();
@@ -50,7 +51,7 @@ export function ModelChoice({ models, id = "model" }: { models: ModelList; id?: 
       session.choice = { ...session.choice, model: target.value };
       session.changed();
     }}>
-      {models.models.map((model) => <option key={model.name} value={model.name} title={model.detail}>{`${model.name}${stateOf(model)}`}</option>)}
+      {models.models.map((model) => <option key={model.name} value={model.name} title={model.detail}>{nameModel(model)}</option>)}
     </select>
   );
 }

@@ -1,17 +1,18 @@
 // The question, what is chosen beside it, and the files that go with it.
 import { type ClipboardEvent, type FormEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { count } from "../base/format";
+import { announce } from "../base/announce";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { WaitingQuestion } from "../connection/banner";
 import { usePage } from "../page/context";
 import { Choices, ModelChoice, useModels } from "./choices";
+import { obey, useCommands } from "./commands";
+import { describeExcess, useLimits } from "./limits";
 import { Picker, describePicking, usePicking } from "./picker/picker";
 import { UploadChips } from "./upload-chips";
 import { ACCEPTED } from "./uploads";
 
-const MAX_QUESTION = 8000;
 const HIGHEST_PX = 200;
 
 export function Composer() {
@@ -48,10 +49,20 @@ export function Composer() {
 
 function useSubmit(): (event: FormEvent) => void {
   const { session, draft } = usePage();
+  const limits = useLimits();
+  const commands = useCommands();
   return (event) => {
     event.preventDefault();
+    const refusal = obey(draft.text, commands);
+    if (refusal !== null) {
+      session.complain(refusal);
+      return refusal ? undefined : draft.write("");
+    }
     const question = draft.text.trim();
     if (!question) return;
+    const excess = describeExcess(question, limits);
+    // It stands beside the button already.
+    if (excess) return announce(excess);
     // What has been written meanwhile is another question.
     void session.ask(question).then((isTaken) => { if (isTaken && draft.text.trim() === question) draft.write(""); });
   };
@@ -99,9 +110,7 @@ function Question() {
 
 function Excess() {
   const { draft } = usePage();
-  const { text } = useStore(draft);
-  const over = [...text].length - MAX_QUESTION;
-  return <span id="count" className="dim" role="status">{over > 0 ? `${count(over)} ${word("tooLong")}` : ""}</span>;
+  return <span id="count" className="excess" role="status">{describeExcess(useStore(draft).text, useLimits())}</span>;
 }
 
 // Whether files are held over the place, and what is done with them when they are dropped there.

@@ -1,10 +1,11 @@
 // The reader's own files beside the question: tables become sheets, documents one corpus that is searched. Both are
 // read by the server as soon as they are chosen, and stay with the conversation until they are taken away.
-import { asProblem, call, path } from "../base/api";
+import { Problem, asProblem, call, path } from "../base/api";
 import { announce } from "../base/announce";
 import { Store } from "../base/store";
 import { word } from "../base/words";
-import type { ImportedDocument, ImportedTable } from "../contract/types";
+import type { ImportedDocument, ImportedTable, Limits } from "../contract/types";
+import { refuseFile } from "./limits";
 
 export interface Upload {
   name: string;
@@ -31,6 +32,12 @@ export class Uploads extends Store {
   // Files are read one after the other, also those of a second choice.
   #reading: Promise<void> = Promise.resolve();
   items: Upload[] = [];
+  readonly #findLimits: () => Promise<Limits | null>;
+
+  constructor(findLimits: () => Promise<Limits | null>) {
+    super();
+    this.#findLimits = findLimits;
+  }
 
   get ids(): string[] { return this.items.flatMap((item) => item.sheet?.id ?? []); }
   get corpora(): string[] { return this.items.some((item) => item.passages !== undefined) ? [this.#corpus] : []; }
@@ -68,9 +75,12 @@ export class Uploads extends Store {
   // Reads files one after the other; those that cannot be read are named, and spoil no other.
   async #read(added: Upload[], set: number): Promise<void> {
     const problems: string[] = [];
+    const limits = await this.#findLimits();
     for (const item of added) {
       if (!this.items.includes(item)) continue;
       try {
+        const refusal = refuseFile(item.file, isTable(item.name), this.ids.length, limits);
+        if (refusal) throw new Problem({ status: 413, detail: refusal });
         await (isTable(item.name) ? this.#readTable(item) : this.#readDocument(item, set));
         item.state = "read";
         announce(`${item.name}: ${word("attached")}`);

@@ -1,14 +1,11 @@
 // The question that is being sent. While the gateway is away it waits, until it is taken or the reader takes it back.
 import { asProblem, path, post } from "../base/api";
+import { makeRequestId } from "../base/ids";
 import { pause } from "../base/reach";
 import { Store } from "../base/store";
 import type { Accepted } from "../contract/types";
 
 const PAUSE_MS = 15_000;
-const ID_BYTES = 16;
-
-// Not randomUUID, which only secure contexts have: a page in a company's network may be served without TLS.
-const makeId = (): string => `run_${[...crypto.getRandomValues(new Uint8Array(ID_BYTES))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 export class Outbox extends Store {
   // What waits for the gateway; "" for nothing.
@@ -18,7 +15,7 @@ export class Outbox extends Store {
   // Returns null for a question that was taken back. Its id stays the same, so that one whose acceptance did not reach
   // the page is not asked twice.
   async send(question: string, body: object): Promise<Accepted | null> {
-    const [giveUp, described] = [new AbortController(), { ...body, request_id: makeId() }];
+    const [giveUp, described] = [new AbortController(), { ...body, request_id: makeRequestId("run") }];
     this.#giveUp = giveUp;
     try {
       while (!giveUp.signal.aborted) {

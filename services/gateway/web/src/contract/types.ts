@@ -16,6 +16,7 @@ export type RunChanges = Schemas["RunChanges"];
 export type Schedule = Schemas["ScheduleState"];
 export type ScheduleList = Schemas["ScheduleList"];
 export type CellResult = Schemas["CellResult"];
+export type Limits = Schemas["Limits"];
 export type Link = Schemas["LinkState"];
 export type LinkPage = Schemas["LinkPage"];
 export type MadeLink = Schemas["MadeLink"];

@@ -1,6 +1,7 @@
 // What every component of the page can reach.
 import { createContext, useContext } from "react";
 
+import type { NumberForms } from "../answer/tables/number-forms";
 import type { Preferences } from "../base/preferences";
 import type { Uploads } from "../composer/uploads";
 import type { Connection } from "../connection/connection";
@@ -14,6 +15,7 @@ export interface PageParts {
   connection: Connection;
   draft: Draft;
   layout: Layout;
+  numbers: NumberForms;
   outbox: Outbox;
   preferences: Preferences;
   session: Session;

@@ -14,11 +14,15 @@ export const SHORTCUTS: Shortcut[] = [
   { keys: "Enter", name: "key_send" }, { keys: "Shift+Enter", name: "key_line" }, { keys: "↑", name: "key_recall" },
   { keys: "/ @ #", name: "key_pick" }, { keys: "Esc", name: "key_escape" }, { keys: "Ctrl+K", name: "palette" }, { keys: "Ctrl+Shift+O", name: "fresh" },
   { keys: "Ctrl+/", name: "keys" }, { keys: "/", name: "key_ask" }, { keys: "j", name: "key_next_turn" }, { keys: "k", name: "key_previous_turn" },
-  { keys: "]", name: "key_next_citation" }, { keys: "[", name: "key_previous_citation" }, { keys: "t", name: "key_trace" },
+  { keys: "End", name: "key_end" }, { keys: "]", name: "key_next_citation" }, { keys: "[", name: "key_previous_citation" }, { keys: "t", name: "key_trace" },
   { keys: "s", name: "key_sources" }, { keys: "d", name: "key_data" }, { keys: "c", name: "key_code" }, { keys: "e", name: "key_export" },
 ];
 
 const TABS_BY_KEY: Record<string, Tab> = { t: "trace", s: "sources", d: "data", c: "code" };
+
+// A table or a text that scrolls by itself has an end of its own.
+const isScroller = (target: EventTarget | null): boolean =>
+  target instanceof Element && target.closest(".scroll, pre, .panel, .sidebar, [role='menu']") !== null;
 
 const isWriting = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
@@ -64,6 +68,7 @@ function actOnText(event: KeyboardEvent, { layout }: PageParts): boolean {
   else if (event.key === "j" || event.key === "k") step(".turn", event.key === "j");
   else if (event.key === "]" || event.key === "[") step(".answer .cite", event.key === "]");
   else if (event.key === "/") document.getElementById("question")?.focus();
+  else if (event.key === "End" && !isScroller(event.target)) document.getElementById("to-end")?.click();
   else if (event.key === "e") [...document.querySelectorAll<HTMLElement>(".tools .export")].at(-1)?.focus();
   else return false;
   return true;

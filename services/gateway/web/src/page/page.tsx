@@ -17,6 +17,7 @@ import { useShortcuts } from "./keys";
 import { Palette } from "./palette";
 import { Settings } from "./settings";
 import { Thread } from "./thread";
+import { ToEnd } from "./to-end";
 
 export function Page({ parts }: { parts: PageParts }) {
   // A change of language is a change of every word.
@@ -58,7 +59,7 @@ function Columns() {
     <div className={["page", isWide && "panel-open", layout.isEmbedded && "embed"].filter(Boolean).join(" ")}>
       <Header />
       <Sidebar />
-      <main {...drop}><OfflineBanner /><Thread /><Composer /></main>
+      <main {...drop}><OfflineBanner /><Thread /><ToEnd /><Composer /></main>
       <Panel />
     </div>
   );

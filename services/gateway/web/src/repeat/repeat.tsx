@@ -1,11 +1,12 @@
 // The dialog of schedules: when a question is asked again, and all that are.
 import { useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useId, useState } from "react";
+import { type FormEvent, useId, useRef, useState } from "react";
 
 import { asProblem } from "../base/api";
 import { announce } from "../base/announce";
 import { minuteOfSecond } from "../base/format";
-import { KEYS } from "../base/queries";
+import { makeRequestId } from "../base/ids";
+import { KEYS, isPassing } from "../base/queries";
 import { useStore } from "../base/store";
 import { language, word } from "../base/words";
 import type { Schedule } from "../contract/types";
@@ -14,7 +15,7 @@ import { usePage } from "../page/context";
 import type { Repeated } from "../page/layout";
 import { DialogSheet } from "../page/sheet";
 import { ScheduleEntries } from "./schedule-list";
-import { EVERY, type Every, daysOf, listZones, makeSchedule, nameOfWeekday, ownZone } from "./schedules";
+import { EVERY, type Every, type NewSchedule as Wish, daysOf, listZones, makeSchedule, nameOfWeekday, ownZone } from "./schedules";
 
 // Before the markets of the reader open.
 const USUAL = "08:00";
@@ -40,16 +41,28 @@ function NewSchedule({ repeated }: { repeated: Repeated }) {
   const [made, setMade] = useState<Schedule | null>(null);
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
+  // What was sent and not answered: sent again as it was, it makes no second schedule.
+  const unanswered = useRef<{ choices: string; wish: Wish } | null>(null);
+  const describe = async (): Promise<Wish> => {
+    const choices = [every, day, at, zone].join();
+    if (unanswered.current?.choices !== choices) {
+      const ask = await repeated.describe();
+      unanswered.current = { choices, wish: { ask, every, at, time_zone: zone, day: daysOf(every) && day, run_id: repeated.run, request_id: makeRequestId("schedule") } };
+    }
+    return unanswered.current.wish;
+  };
   const make = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     if (isBusy) return;
     setBusy(true);
     try {
-      const found = await makeSchedule({ ask: await repeated.describe(), every, at, time_zone: zone, day: daysOf(every) && day, run_id: repeated.run });
+      const found = await makeSchedule(await describe());
+      unanswered.current = null;
       setMade(found);
       setProblem("");
       announce(whenNext(found));
     } catch (thrown) {
+      if (!isPassing(thrown)) unanswered.current = null;
       setMade(null);
       setProblem(asProblem(thrown).message);
     } finally {

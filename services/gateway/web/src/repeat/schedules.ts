@@ -12,6 +12,8 @@ export interface NewSchedule {
   time_zone: string;
   day: number;
   run_id: string;
+  // The same one again makes no second schedule.
+  request_id: string;
 }
 
 export const makeSchedule = (wish: NewSchedule): Promise<Schedule> => post(path("schedules"), wish);

@@ -1,8 +1,10 @@
 // The question of a turn: its words, its versions, and the field in which it is edited.
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 
-import { word } from "../base/words";
+import { announce } from "../base/announce";
 import { useStore } from "../base/store";
+import { word } from "../base/words";
+import { describeExcess, useLimits } from "../composer/limits";
 import { usePage } from "../page/context";
 import type { Turn } from "./turn";
 
@@ -38,6 +40,7 @@ function Step({ name, sign, run }: { name: string; sign: string; run: string | u
 function EditedQuestion({ turn, onLeave }: { turn: Turn; onLeave: () => void }) {
   const { session } = usePage();
   const [text, setText] = useState(turn.run.question);
+  const excess = describeExcess(text, useLimits());
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
     field.current?.focus();
@@ -51,7 +54,8 @@ function EditedQuestion({ turn, onLeave }: { turn: Turn; onLeave: () => void }) 
   const send = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     const question = text.trim();
-    if (question && !(await session.ask(question, turn))) field.current?.focus();
+    if (excess) announce(excess);
+    else if (question && !(await session.ask(question, turn))) field.current?.focus();
   };
   const act = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
     if (event.nativeEvent.isComposing) return;
@@ -67,7 +71,7 @@ function EditedQuestion({ turn, onLeave }: { turn: Turn; onLeave: () => void }) 
     <form className="asked-form" onSubmit={(event) => void send(event)}>
       <textarea ref={field} value={text} rows={Math.min(MOST_LINES, text.split("\n").length + 1)} aria-label={word("editQuestion")}
         onChange={(event) => setText(event.target.value)} onKeyDown={act} />
-      <div className="choice"><button type="button" onClick={leave}>{word("cancel")}</button><button type="submit" className="primary" disabled={session.isSending}>{word("ask")}</button></div>
+      <div className="choice"><span className="excess" role="status">{excess}</span><button type="button" onClick={leave}>{word("cancel")}</button><button type="submit" className="primary" disabled={session.isSending}>{word("ask")}</button></div>
     </form>
   );
 }

@@ -5,19 +5,17 @@ import { type ReactNode, useState } from "react";
 import { asProblem } from "../base/api";
 import { announce } from "../base/announce";
 import { language, word } from "../base/words";
-import { PICTURED, PLAIN, type Pictured, addressOf, savePictured } from "./export";
+import { PICTURED, PLAIN, type Pictured, addressOf, saveAnswer } from "./export";
 
 export function ExportMenu({ run }: { run: string }) {
   const [making, setMaking] = useState<Pictured | "">("");
   const [problem, setProblem] = useState("");
   const save = async (format: Pictured): Promise<void> => {
-    const answer = document.querySelector(`[data-run="${CSS.escape(run)}"] .answer`);
-    if (!answer) return;
     setMaking(format);
     setProblem("");
     announce(`${word("making")} ${word(`export_${format}`)}`);
     try {
-      await savePictured(run, format, answer);
+      await saveAnswer(run, format);
     } catch (thrown) {
       setProblem(asProblem(thrown).message);
     } finally {

@@ -8,6 +8,8 @@ import { picturesOf } from "../answer/figures/pictures";
 export const PICTURED = ["pdf", "docx", "pptx", "ipynb"] as const;
 export type Pictured = (typeof PICTURED)[number];
 export const PLAIN = ["xlsx", "html", "md", "json"] as const;
+export const FORMATS = [...PICTURED, ...PLAIN] as const;
+export type Format = (typeof FORMATS)[number];
 
 export const addressOf = (run: string, format: string, more: Record<string, string> = {}): string =>
   `${path("runs", run, "export")}?${new URLSearchParams({ format, language: language(), ...more })}`;
@@ -20,10 +22,16 @@ async function ask(address: string, options: RequestInit = {}): Promise<Response
 
 export const markdownOf = async (run: string): Promise<string> => (await ask(addressOf(run, "md"))).text();
 
-export async function savePictured(run: string, format: Pictured, answer: ParentNode): Promise<void> {
-  const body = JSON.stringify({ format, language: language(), pictures: await picturesOf(answer) });
-  const headers = { "content-type": "application/json" };
-  const response = await ask(path("runs", run, "export"), { method: "POST", headers, body });
+async function askPictured(run: string, format: Pictured): Promise<Response> {
+  const answer = document.querySelector(`[data-run="${CSS.escape(run)}"] .answer`);
+  const body = JSON.stringify({ format, language: language(), pictures: answer ? await picturesOf(answer) : {} });
+  return ask(path("runs", run, "export"), { method: "POST", headers: { "content-type": "application/json" }, body });
+}
+
+const isPictured = (format: Format): format is Pictured => (PICTURED as readonly Format[]).includes(format);
+
+export async function saveAnswer(run: string, format: Format): Promise<void> {
+  const response = await (isPictured(format) ? askPictured(run, format) : ask(addressOf(run, format)));
   const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? `report.${format}`;
   saveBlob(await response.blob(), decodeURIComponent(name));
 }

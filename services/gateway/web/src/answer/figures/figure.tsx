@@ -10,6 +10,7 @@ import type { CodeItem } from "../../run/rows";
 import { asSvg, asTitle, brief, countRows, hasPoints, heightOf, isLong, isSteep, recoloured, themed } from "./drawing";
 import { FigureMenu } from "./figure-menu";
 import { type Drawing, type Layout, type Place, type Plotly, type Trace, plotlyFor } from "./plotly";
+import { ValuesTable } from "./values";
 
 interface Props {
   runId: string;
@@ -108,6 +109,7 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
   const [problem, setProblem] = useState("");
   const [isLog, setLog] = useState(false);
   const [isOffered, setOffered] = useState(false);
+  const [isListed, setListed] = useState(false);
 
   useEffect(() => {
     let isLeft = false;
@@ -148,6 +150,7 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
   const tools = loaded && !problem && (
     <>
       {isOffered && <button type="button" className="quiet log" aria-pressed={isLog} onClick={() => setLog(!isLog)}>{word("logScale")}</button>}
+      <button type="button" className="quiet list-values" aria-expanded={isListed} onClick={() => setListed(!isListed)}>{word("values")}</button>
       <FigureMenu library={loaded.library} place={place} title={title || figure.id} notes={[note]} />
     </>
   );
@@ -158,6 +161,7 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
           {!loaded && <div className="plot"><span className="dim">{word("drawing")}</span></div>}
           {loaded && <div ref={place} className="plot" role="group" style={{ height: heightOf(loaded.layout, loaded.traces) }}
             aria-label={[title, names, note].filter(Boolean).join(": ")} />}
+          {loaded && isListed && <ValuesTable place={place.current} title={title || figure.id} />}
         </>
       )}
     </FigureFrame>

@@ -1,11 +1,11 @@
 // Rows of a whole sheet, which the server filters and sorts.
 import { call, path } from "../../base/api";
 import type { Sheet, TablePage } from "../../contract/types";
-import { type Cell, cellIn } from "../../run/evidence";
+import { type Cell, cellsIn, distinctCells } from "../../run/evidence";
 
 export const CHUNK = 200;
 const MAX_PAGE = 1000;
-// A citation's cell is looked for in as many pages.
+// A citation's cells are looked for in as many pages.
 const MAX_PAGES = 4;
 
 export interface View {
@@ -34,15 +34,14 @@ export async function readAll(sheet: string, view: View, total: number, most: nu
   return rows;
 }
 
-// The cell behind a sentence; null when there is none.
-export async function findCell(sheet: Sheet, sentence: string): Promise<Cell | null> {
-  let other: Cell | null = null;
+// The cells that hold the numbers of a sentence.
+export async function findCells(sheet: Sheet, sentence: string): Promise<Cell[]> {
+  const pages: (Cell | null)[][] = [];
   for (let index = 0; index < MAX_PAGES && index * MAX_PAGE < Number(sheet.rows); index += 1) {
-    const cell = cellIn(await readRows(sheet.id, WHOLE, index * MAX_PAGE, MAX_PAGE), sentence);
-    if (cell?.dated) return cell;
-    other ??= cell;
+    pages.push(cellsIn(await readRows(sheet.id, WHOLE, index * MAX_PAGE, MAX_PAGE), sentence));
+    if (pages[0]!.every((_, place) => pages.some((page) => page[place]))) break;
   }
-  return other;
+  return distinctCells(pages);
 }
 
 export const isNumeric = (type: string): boolean => /int|float|double|decimal/.test(type);

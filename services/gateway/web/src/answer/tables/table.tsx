@@ -5,10 +5,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { asProblem, path } from "../../base/api";
 import { announce } from "../../base/announce";
-import { columnFormat, computation, count, provenance } from "../../base/format";
+import { type Scale, columnFormat, computation, count, provenance } from "../../base/format";
+import { useStore } from "../../base/store";
 import { word } from "../../base/words";
+import { usePage } from "../../page/context";
 import type { Material, TablePage } from "../../contract/types";
 import { ColumnsMenu } from "./columns-menu";
+import { scaleOf, useLargest } from "./number-forms";
+import { NumberMenu, describeScale } from "./number-menu";
 import { useRows } from "./rows";
 import { type Values, type View, WHOLE, isNumeric, readAll } from "./sheet";
 import { asTsv } from "./tsv";
@@ -56,11 +60,16 @@ export function LiveTable({ item }: { item: SheetOf }) {
     features: FEATURES, columns, data, manualSorting: true, getRowId: (line) => String(line.index),
     initialState: { columnPinning: { start: ["0"], end: [] } },
   });
+  const { numbers } = usePage();
+  const form = useStore(numbers).of(sheet.id);
   const shown = table.getVisibleLeafColumns();
   const pinned = table.getIsSomeColumnsPinned("start") ? shown.filter((column) => column.getIsPinned() === "start") : [];
   const head = useRef<HTMLTableRowElement>(null);
-  const lefts = useLefts(head, pinned, `${names} ${shown.length} ${rows.isLoaded}`);
-  const formats = new Map(rows.columns.map(({ name }, place) => [String(place), columnFormat(name, rows.column(place))]));
+  const lefts = useLefts(head, pinned, `${names} ${shown.length} ${rows.isLoaded} ${form.scale} ${form.decimals}`);
+  const largest = useLargest(rows);
+  const scaleIn = (name: string, scale: Scale): Scale => scaleOf(name, largest[rows.columns.findIndex((column) => column.name === name)], scale);
+  const formats = new Map(rows.columns.map(({ name }, place) =>
+    [String(place), columnFormat(name, rows.column(place), { ...form, scale: scaleIn(name, form.scale) })]));
 
   const failure = problem || (rows.problem ? asProblem(rows.problem).message : "");
   const order = (name: string): void => {
@@ -68,6 +77,7 @@ export function LiveTable({ item }: { item: SheetOf }) {
     setWanted({ ...wanted, sort: isSorted && wanted.desc ? "" : name, desc: isSorted && !wanted.desc });
   };
   const unitOf = (name: string): string => sheet.columns.find((column) => column.name === name)?.unit ?? "";
+  const shownIn = (name: string): string => [unitOf(name), describeScale(scaleIn(name, form.scale))].filter(Boolean).join(" · ");
   // All rows of the view, with full precision, units and source, for a spreadsheet.
   const copy = async (): Promise<void> => {
     const header = rows.columns.map(({ name }) => (unitOf(name) ? `${name} (${unitOf(name)})` : name));
@@ -81,6 +91,8 @@ export function LiveTable({ item }: { item: SheetOf }) {
       <figcaption>
         <span className="tag">{variable}</span><strong>{sheet.title}</strong><span className="spacer" />
         <RowFilter onFilter={(filter) => setWanted({ ...wanted, filter })} />
+        <NumberMenu form={form} isReached={(scale) => rows.columns.some(({ name }) => scaleIn(name, scale) === scale)}
+          onChoose={(chosen) => numbers.choose(sheet.id, chosen)} />
         <ColumnsMenu columns={table.getAllLeafColumns()} />
         <CopyButton copy={copy} onProblem={setProblem} />
         {["csv", "xlsx"].map((format) => <a key={format} href={fileOf(item, format)} download>{format.toUpperCase()}</a>)}
@@ -89,7 +101,7 @@ export function LiveTable({ item }: { item: SheetOf }) {
         <div className="sizer" style={{ height: total ? `${(head.current?.offsetHeight ?? 2 * ROW_PX) + total * ROW_PX}px` : undefined }}>
           <table aria-rowcount={total + 1} style={{ marginTop: `${first * ROW_PX}px` }}>
             <thead><tr ref={head}>{shown.map((column) => (
-              <Heading key={column.id} column={column} view={view} unit={unitOf(String(column.columnDef.header))} left={lefts.get(column.id)} onOrder={order} />
+              <Heading key={column.id} column={column} view={view} unit={shownIn(String(column.columnDef.header))} left={lefts.get(column.id)} onOrder={order} />
             ))}</tr></thead>
             <tbody>{table.getRowModel().rows.map((row) => (
               <tr key={row.id} aria-rowindex={row.original.index + 2}>{row.getVisibleCells().map((cell) => {

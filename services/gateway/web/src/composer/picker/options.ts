@@ -7,6 +7,7 @@ import { useStore } from "../../base/store";
 import { language, word } from "../../base/words";
 import type { Framework, NamedEntity } from "../../contract/types";
 import { usePage } from "../../page/context";
+import { type Command, describeUnknown, useCommands } from "../commands";
 import type { PageParts } from "../../page/context";
 import type { Trigger } from "./trigger";
 
@@ -37,6 +38,7 @@ export function useOptions(trigger: Trigger | null): OptionList {
   const parts = usePage();
   useStore(parts.session);
   useStore(parts.uploads);
+  const commands = useCommands().filter(({ obstacle }) => !obstacle);
   const query = trigger?.query.trim() ?? "";
   const entities = useQuery({
     queryKey: KEYS.entities(query), queryFn: () => readEntities(query), enabled: trigger?.sign === "@" && query !== "",
@@ -49,8 +51,10 @@ export function useOptions(trigger: Trigger | null): OptionList {
     return { options: found.map(nameEntity), isReading: entities.isFetching, problem: entities.error ? asProblem(entities.error).message : "" };
   }
   if (trigger.sign === "#") return { options: listMaterial(parts, query).slice(0, MOST), isReading: false, problem: "" };
+  const begun = findBegun(trigger.query, commands);
+  if (begun) return begun;
   const listed = (frameworks.data?.frameworks ?? []).map(nameFramework);
-  const options = [...listCommands(parts), ...listed].filter(({ name, id }) => fits(query, name, id)).slice(0, MOST);
+  const options = [...commands.map(nameCommand), ...listed].filter(({ name, id }) => fits(query, name, id)).slice(0, MOST);
   return { options, isReading: frameworks.isFetching, problem: "" };
 }
 
@@ -66,20 +70,21 @@ function nameFramework(framework: Framework): Option {
   return { id: `framework ${framework.topic}`, name: said, note: word("framework"), words: `${said}${word("colon")}` };
 }
 
-function listCommands({ session, layout, preferences }: PageParts): Option[] {
-  const turn = session.turns.at(-1);
-  const command = (id: string, name: string, act: () => void): Option => ({ id: `command ${id}`, name, note: `/${id}`, words: "", act });
-  return [
-    command("new", word("fresh"), () => session.fresh()),
-    ...(turn?.run.over ? [
-      command("again", word("askAgain"), () => void session.ask(turn.run.question)),
-      command("share", word("share"), () => layout.share({ run: turn.run.id, conversation: session.conversation })),
-    ] : []),
-    command("find", word("palette"), () => layout.open("palette")),
-    command("settings", word("settings"), () => layout.open("settings")),
-    command("keys", word("keys"), () => layout.open("help")),
-    command("language", word("language"), () => preferences.speak(language() === "zh" ? "en" : "zh")),
-  ];
+// One that wants a word behind it is completed, and its list goes on with those words.
+function nameCommand(command: Command): Option {
+  const { name, title, arguments: known, act } = command;
+  return { id: `command ${name}`, name: title, note: `/${name}`, words: known.length ? `/${name}` : "", act: known.length ? undefined : () => act("") };
+}
+
+// What may stand behind a command that is written already; null where none is.
+function findBegun(query: string, commands: Command[]): OptionList | null {
+  const [, name, typed = ""] = /^(\p{L}+)\s(.*)$/u.exec(query) ?? [];
+  const command = commands.find((one) => one.name === name?.toLowerCase());
+  if (!command?.arguments.length) return null;
+  const value = typed.trim();
+  const options = command.arguments.filter((one) => fits(value, one.value, one.title))
+    .map((one): Option => ({ id: `command ${command.name} ${one.value}`, name: one.title, note: `/${command.name} ${one.value}`, words: "", act: () => command.act(one.value) }));
+  return { options: options.slice(0, MOST), isReading: false, problem: options.length ? "" : describeUnknown(command, value) };
 }
 
 // Tables and figures of the conversation, the newest first, and the reader's own files.
