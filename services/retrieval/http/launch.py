@@ -79,7 +79,7 @@ async def serve(launch: ServeOptions, say: Callable[[str], None]) -> AsyncIterat
                 say(f"{launch.corpus_path}:{line} is left out: {message}")
 
         await engine.start()
-        register(deps.telemetry.registry, engine.executor)
+        register(deps.telemetry.registry, engine.executor, lambda: engine.failed_rounds)
         http_server = HttpServer(config, engine, deps)
         try:
             index_file = launch.index_path if launch.index_path.is_file() else None

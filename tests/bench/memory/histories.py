@@ -12,47 +12,45 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from fathom.clients import Clients
 from fathom.domain.chat.pipeline import FULL_TURNS, REWRITE, ask, format_history
 from fathom.domain.intervals import bootstrap_mean
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.material import estimate_tokens
+from fathom.services.planner.commands.follow_ups import RIGHT, Case, fold, judge, load_gold, read_cases
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.workflow.model_rewriting import read_reply
 from fathom.services.planner.workflow.rewriting import MAX_TOKENS, Reading
 from fathom.trainers.data.instructions import instruction
 from tests.bench.planner.blind import make_models
 from tests.bench.planner.questions import local_stack
-from tests.bench.planner.rewriting import fold, judge, load_gold
-from tests.bench.planner.router import read_lines
 
 SERVED = "last two and points"
 ALL_TURNS = 1_000
 POLICIES: Mapping[str, int] = {"all": ALL_TURNS, "points of all": 0, SERVED: FULL_TURNS}
 
 
-def make_prompt(case: Mapping[str, Any], full_turns: int) -> str:
+def make_prompt(case: Case, full_turns: int) -> str:
     """Return the rewriter's prompt of a case with so many turns in full."""
-    history = format_history([(turn["question"], turn["answer"]) for turn in case["turns"]], full_turns)
-    return ask(REWRITE, {"history": history, "question": case["follow_up"]})
+    history = format_history([(turn.question, turn.answer) for turn in case.turns], full_turns)
+    return ask(REWRITE, {"history": history, "question": case.follow_up})
 
 
-def has_expected(case: Mapping[str, Any], prompt: str) -> bool:
+def has_expected(case: Case, prompt: str) -> bool:
     """Return whether everything that the rewriting has to name stands in the prompt."""
     text = fold(prompt)
-    return all(any(fold(part) in text for part in one.split("|")) for one in case["expected_mentions"])
+    return all(any(fold(part) in text for part in one.split("|")) for one in case.expected_mentions)
 
 
-async def rewrite(clients: Clients, case: dict[str, Any], prompt: str) -> float:
+async def rewrite(clients: Clients, case: Case, prompt: str) -> float:
     """Return 1.0 when the endpoint rewrites a case rightly, else 0.0."""
-    system = instruction(REWRITE, language_of(case["follow_up"]))
+    system = instruction(REWRITE, language_of(case.follow_up))
     said = await complete(clients, "endpoint", system, prompt, MAX_TOKENS)
-    return float(judge(case, Reading(read_reply(said, case["follow_up"]).question)) == "right")
+    return float(judge(case, Reading(read_reply(said, case.follow_up).question)) == RIGHT)
 
 
-def describe(name: str, cases: Sequence[dict[str, Any]], right: Mapping[str, Sequence[float]]) -> str:
+def describe(name: str, cases: Sequence[Case], right: Mapping[str, Sequence[float]]) -> str:
     """Return the line of a policy."""
     prompts = [make_prompt(case, POLICIES[name]) for case in cases]
     findable = sum(has_expected(case, prompt) for case, prompt in zip(cases, prompts, strict=True))
@@ -67,8 +65,8 @@ def describe(name: str, cases: Sequence[dict[str, Any]], right: Mapping[str, Seq
 
 async def run(path: str = "") -> None:
     """Print a line per policy."""
-    given = read_lines(Path(path)) if path else load_gold()
-    cases = [case for case in given if not case.get("clarify")]
+    given = read_cases(Path(path)) if path else load_gold()
+    cases = [case for case in given if not case.clarify]
     url, right = os.environ.get("FATHOM_BENCH_BLIND_MODEL", ""), dict[str, list[float]]()
     if url:
         async with local_stack(make_models(url)) as (clients, _store):

@@ -15,7 +15,8 @@ import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.core.errors import FailedPrecondition, NotFound
-from fathom.services.gateway.links.store import LINKS, Link, LinkStore, hash_token
+from fathom.operations.links import LINKS
+from fathom.services.gateway.links.store import Link, LinkStore, hash_token
 from fathom.services.gateway.users import make_key
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.tenant import TenantStore
