@@ -15,10 +15,17 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import is_chinese, normal
 from fathom.services.datafetch.parser.lexicon import cue, is_decisive, list_words, load, says
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, select
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
 
 # Days of the longest period of each length.
+# What denies the word behind it, and the same with up to one word between them: "unadjusted", "not dividend-adjusted".
+DENYING = r"(?:un|non-?|not\s+(?:\w+[\s-]+)?)"
+DENIED = re.compile(rf"\b{DENYING}\w+")
+# The first two characters of what is denied are enough: 复权 in 不复权.
+DENYING_ZH = re.compile(r"([不未非无])..")
+# Shorter words of a definition define nothing: "or", "for".
+DEFINING = re.compile(r"[a-z]{5,}")
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
 
@@ -53,12 +60,16 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
     # The catalog lists measures such as "moving average" as names of prices, their input.
     own = _join_names([spec for spec in specs if not spec.default], query, layer)
     names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
-    paired = _find_pairing(mentions)
+    paired, is_single = _find_pairing(mentions), _has_single_value(query, specs)
     if paired:
         yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
-    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and list_words("relations", "moves") & expressed:
-        edge = next(item for item in mentions if item.value in ("max", "min"))
-        yield Objection(*edge.span, "a move between two extremes is none of the whole period", decisive=True)
+    extremes = {Statistic.MAX, Statistic.MIN}
+    edges = [item for item in mentions if item.value in ("max", "min")]
+    if extremes <= set(query.statistics) and list_words("relations", "moves") & expressed:
+        yield Objection(*edges[0].span, "a move between two extremes is none of the whole period", decisive=True)
+    elif edges and extremes & set(query.statistics) and is_single:
+        yield Objection(*edges[0].span, "there is one value in this time, and no highest or lowest", decisive=True)
+    yield from _find_contradictions(text, mentions, specs)
     for mention in mentions:
         words = normal(text[slice(*mention.span)])
         # "Unadjusted" is part of the name of the series that was taken.
@@ -71,7 +82,10 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
             yield Objection(*mention.span, "it says no length of time, as 'the last 3 months' does", decisive=True)
             continue
         if mention.kind == MentionKind.UNKNOWN:
-            reason, is_fatal = "no meaning of it is known here", _is_decisive_unknown(text, mention, query)
+            reason = "no meaning of it is known here"
+            is_fatal = _is_decisive_unknown(text, mention, query) or (
+                all(spec.default for spec in specs) and _makes_other_price(text, mention, mentions, specs, query)
+            )
         elif mention.kind == MentionKind.CONDITION and mention.value == "base":
             reason = "a move needs two points in time, and this is one"
         elif mention.kind == MentionKind.PARAMETER and {mention.value, mention.value.split(" ")[0]}.isdisjoint(counts):
@@ -84,13 +98,9 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
         elif mention.kind == MentionKind.FREQUENCY and mention.value not in _list_densities(query, specs, expressed):
             reason = f"the figures are not {mention.value}"
         elif mention.kind == MentionKind.MEASURE and expressed.isdisjoint(_list_options(mention.value)):
-            is_fatal = bool(query.statistics or query.transform)
-            if is_fatal:
-                reason = f"the figures are {', '.join(sorted(expressed))}"
-            elif not is_computed(mention.value):
-                reason = "the figures are the series it is computed from"
-            elif not asked & list_words("relations", "series"):
-                reason = "the figures are the series, not its measure"
+            is_lone = is_single and mention.value in set(Statistic)
+            is_fatal = bool(query.statistics or query.transform or is_lone)
+            reason = _explain_measure(mention.value, expressed, asked, is_computing=is_fatal, is_lone=is_lone)
         if reason:
             yield Objection(*mention.span, reason, is_fatal)
 
@@ -105,6 +115,62 @@ def _is_decisive_unknown(text: str, mention: Mention, query: Query) -> bool:
     is_timeless = query.start is None and query.end is None
     # A ranking by something that was not understood is another ranking.
     return bool((is_decisive(words) and not is_shown) or query.order or (is_event and is_timeless))
+
+
+def _find_contradictions(text: str, mentions: Sequence[Mention], specs: Sequence[IndicatorSpec]) -> Iterator[Objection]:
+    """Yield words that deny what a measure is by its definition: "unadjusted", "not dividend-adjusted", 不复权.
+
+    What a definition denies itself is no part of it: "not seasonally adjusted".
+    """
+    names = select(mentions, MentionKind.ENTITY, MentionKind.INDICATOR)
+    for spec in specs:
+        defined = DENIED.sub(" ", normal(f"{spec.name} {spec.definition} {spec.basis}"))
+        words = "|".join(sorted({re.escape(word) for word in DEFINING.findall(defined)}))
+        found = list(re.finditer(rf"\b({DENYING})(?:{words})\b", text, re.I)) if words else []
+        found += [match for match in DENYING_ZH.finditer(text) if match[0][1:] in spec.name_zh]
+        # "Unemployment" is a name, and denies no employment.
+        denied = [match.span() for match in found if is_free(match.span(1), names)]
+        yield from (Objection(*span, f"the figures are the {spec.name}", decisive=True) for span in denied)
+
+
+def _makes_other_price(
+    text: str, mention: Mention, mentions: Sequence[Mention], specs: Sequence[IndicatorSpec], query: Query
+) -> bool:
+    """Return whether an unread word makes another price of the ones that a query has: "bid price", "did it open at".
+
+    It stands right before their name, or the price of a day is asked, which is one figure. A compound of words of the
+    definition says nothing new: "split-adjusted".
+    """
+    parts = re.split(r"[\s-]+", normal(text[slice(*mention.span)]))
+    defined = normal(" ".join(f"{spec.name} {spec.name_zh} {spec.definition}" for spec in specs))
+    if len(parts) > 1 and all(_is_in(part, defined) for part in parts):
+        return False
+    behind = [item for item in mentions if item.start >= mention.end and not text[mention.end : item.start].strip(" -")]
+    is_attribute = any(item.kind == MentionKind.INDICATOR for item in behind)
+    return is_attribute or (_has_single_value(query, specs) and not query.statistics)
+
+
+def _explain_measure(measure: str, expressed: set[str], asked: set[str], *, is_computing: bool, is_lone: bool) -> str:
+    """Return why figures are no asked measure; "" where its reader computes it from the series that was asked for.
+
+    A single figure would be taken for the measure.
+    """
+    if is_lone:
+        return "there is one value in this time, from which it is not computed"
+    if is_computing:
+        return f"the figures are {', '.join(sorted(expressed))}"
+    if not is_computed(measure):
+        return "the figures are the series it is computed from"
+    return "" if asked & list_words("relations", "series") else "the figures are the series, not its measure"
+
+
+def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
+    """Return whether the period of a query holds one value of each series."""
+    if query.start is None or query.end is None or not specs:
+        return False
+    days = (query.end - query.start).days + 1
+    shortest = {Frequency.DAILY: 1, Frequency.WEEKLY: 7, **LONGEST}
+    return all(days <= shortest.get(query.frequency or spec.frequency, 0) for spec in specs)
 
 
 def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Mention]:
