@@ -122,6 +122,11 @@ class Container:
                 source.mkdir(parents=True, exist_ok=True)
             else:
                 (volume,) = [item for item in self.workload.spec["volumes"] if item["name"] == mount["name"]]
+                if "persistentVolumeClaim" in volume:
+                    # Named as the StatefulSet's own pods name theirs.
+                    source = self.claims / volume["persistentVolumeClaim"]["claimName"]
+                    lines += bind(source, target, read_only=mount.get("readOnly", False))
+                    continue
                 source = self.folder / "volumes" / f"{number}-{mount['name']}"
                 files = self.surroundings.files(volume)
                 if files is None and "emptyDir" not in volume:

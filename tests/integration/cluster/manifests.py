@@ -96,6 +96,19 @@ def hook(documents: tuple[Document, ...], event: str) -> Workload:
     return check_workload(Workload("Pod", found["metadata"]["name"], 1, found["metadata"]["labels"], found["spec"]))
 
 
+def job(documents: tuple[Document, ...], component: str) -> Workload:
+    """The pod of a component's only Job; what its controller would try again is not simulated."""
+    (found,) = [
+        document
+        for document in documents
+        if document["kind"] == "Job" and document["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    ]
+    template = found["spec"]["template"]
+    return check_workload(
+        Workload("Job", found["metadata"]["name"], 1, template["metadata"]["labels"], template["spec"])
+    )
+
+
 def running(pod: Workload, name: str, command: list[str]) -> Workload:
     """A bare pod like another one with a command of one's own, as ``kubectl run`` makes them."""
     container = {**pod.container, "name": name, "command": command}

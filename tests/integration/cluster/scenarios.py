@@ -32,10 +32,12 @@ VALUES = CHART / "ci" / "two-of-each-values.yaml"
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
 # Only a document answers it.
 DEFINITION = "What is a maximum drawdown?"
+BACKUPS = "s3://s3.storage:9000/backups?secure=false"
 SECRETS = {
     "fathom-object-store": {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "test/secret+1"},
     "fathom-identity": dict(zip(("signing.pem", "public.pem"), make_keys(), strict=True)),
     "fathom-gateway": {"token": "a-token-of-the-tests"},
+    "fathom-backup": {"url": BACKUPS},
     "nats-login": {"user": "fathom", "password": "7/w0rd+1#"},
 }
 ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
@@ -50,7 +52,9 @@ WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
 @asynccontextmanager
 async def cluster(folder: Path, *settings: str, ready_s: float = 120.0) -> AsyncIterator[Cluster]:
     """The release of ``VALUES`` with every pod ready, and the object store that it expects outside."""
-    (folder / "s3" / "fathom").mkdir(parents=True)
+    # A folder of the S3 server is a bucket, which it knows by when it starts.
+    for bucket in ("fathom", "backups"):
+        (folder / "s3" / bucket).mkdir(parents=True)
     compile_checkout()
     found = Cluster(render("helm4", VALUES, "demo", *settings), SECRETS, folder, {"s3.storage": NODE})
     try:

@@ -39,7 +39,7 @@ class Operator:
     namespace: str
     release: str = "fathom"
     helm_options: Sequence[str] = ()
-    """More options for install and upgrade, e.g. the registry of the images."""
+    """More options for install, upgrade and template, e.g. the registry of the images."""
 
     def run(self, name: str, *words: str, feed: str | None = None, deadline_s: float = COMMAND_S) -> str:
         """Run a command to its end; return what it printed. Raises ``CommandFailed``."""
@@ -57,7 +57,7 @@ class Operator:
 
     def helm(self, verb: str, *words: str) -> str:
         # helm test, rollback and uninstall know no values.
-        more = self.helm_options if verb in ("install", "upgrade") else ()
+        more = self.helm_options if verb in ("install", "upgrade", "template") else ()
         return self.run("helm", verb, self.release, *words, "-n", self.namespace, *more)
 
     def fathom(self, *words: str) -> str:

@@ -11,14 +11,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.chart.rendering import render
 from tests.integration.cluster.cluster import Cluster, Pod
 from tests.integration.cluster.container import tail
-from tests.integration.cluster.manifests import hook, running
+from tests.integration.cluster.manifests import hook, job, running
 from tests.integration.cluster.scenarios import (
     ALL_SERVICES,
+    BACKUPS,
     PREFIX,
     QUESTION,
     TWO_WHERE_IT_MATTERS,
+    VALUES,
     ask_over_http,
     cluster,
     end_load,
@@ -26,17 +29,18 @@ from tests.integration.cluster.scenarios import (
     open_aliased_session,
     operations,
 )  # fmt: skip
+from tests.integration.journey.on_cluster import MEMORY, TURNS
 from tests.integration.journey.steps import Journal, Record
 from tests.support.waiting import eventually
 
 READY_S = 300.0
 SCALED = ("planner", "retrieval", "policy")
+RESTORING = ("backup.restore=latest", "backup.replace=true", "backup.urlSecret=fathom-backup")
 WHY_NOT = {
     "doctor": "no API server; tests/unit/cluster asks one of the tests",
     "training, no workers": "no API server and no operator; tests/chart/test_ray.py holds the jobs against its rules",
     "training, two workers": "likewise",
     "walls": "no engine enforces policies; tests/chart/test_flows.py plays one over the documents",
-    "restore": "needs a release that is scaled to nothing; tests/integration/test_backup.py restores on one machine",
 }
 
 
@@ -94,6 +98,8 @@ async def walk(journal: Journal, found: Cluster) -> None:
         record.detail = await restart_all_at_once(found)
     with journal.step("backup") as record:
         record.detail = await back_up(found)
+    with journal.step("restore") as record:
+        record.detail = await restore(found)
 
 
 async def ask_smoke_question(found: Cluster) -> str:
@@ -173,10 +179,47 @@ async def restart_all_at_once(found: Cluster) -> str:
 
 async def back_up(found: Cluster) -> str:
     """Back up and verify in memory's pod, as docs/operations.md says."""
-    (memory,) = (pod for pod in found.pods if pod.workload.component == "memory")
-    # In the pod: a backup elsewhere needs an object store of its own.
-    place = ["--at", "file:///var/cache/fathom/backup"]
     for command in (["create"], ["verify", "latest"]):
-        if await memory.container.execute(["fathom", "backup", *command, *place]):
-            raise Lost(tail(memory.container.log))
-    return tail(memory.container.log, 200).strip().splitlines()[-1]
+        said = await execute(found, ["backup", *command, "--at", BACKUPS])
+    return said.strip().splitlines()[-1]
+
+
+async def restore(found: Cluster) -> str:
+    """Erase everybody, restore with every service stopped, and ask again, as docs/operations.md says."""
+    held = await count_turns(found)
+    await execute(found, ["memory", "erase", "--everybody", "--yes", "--memory", MEMORY])
+    left = await count_turns(found)
+    if left or not held:
+        raise Lost(f"{held} turns before the erasure, {left} after it")
+    stopped = [pod for pod in found.pods if pod.workload.component != "nats"]
+    workloads = [(pod.workload, pod.name.rpartition("-")[2]) for pod in stopped]
+    await asyncio.gather(*(found.remove(pod) for pod in stopped))
+    settings = (*TWO_WHERE_IT_MATTERS, *RESTORING)
+    status, said = await found.run(job(render("helm4", VALUES, "demo", *settings), "backup"))
+    if status:
+        raise Lost(said)
+    for workload, ordinal in workloads:
+        await found.add(workload, int(ordinal) if workload.kind == "StatefulSet" else 0)
+    await found.until_ready(READY_S)
+    if (there := await count_turns(found)) != held:
+        raise Lost(f"{there} turns of {held} are there again: {said}")
+    return f"{held} turns are there again; asked once more: {await ask_smoke_question(found)}"
+
+
+async def count_turns(found: Cluster) -> int:
+    """Return the number of turns that memory holds of everybody."""
+    command = ["memory", "export", "/tmp/rows.jsonl", "--everybody", "--memory", MEMORY]
+    counted = TURNS.search(await execute(found, command))
+    return int(counted[1]) if counted else 0
+
+
+async def execute(found: Cluster, words: Sequence[str]) -> str:
+    """Run ``fathom`` in memory's pod, where bus, store and database are at hand; return what it said."""
+    (memory,) = (pod for pod in found.pods if pod.workload.component == "memory")
+    # What runs in a pod writes into its log, behind what the service has written.
+    before = memory.container.log.stat().st_size
+    status = await memory.container.execute(["fathom", *words])
+    said = memory.container.log.read_bytes()[before:].decode(errors="replace")
+    if status:
+        raise Lost(said)
+    return said

@@ -26,7 +26,7 @@ STEPS: Mapping[str, str] = {
     "training, two workers": "likewise with worker pods",
     "walls": "tried from inside: the sandbox reaches nothing, the planner its store and no stranger",
     "backup": "fathom backup create, and every checksum is right",
-    "restore": "what was backed up is there again in an empty release",
+    "restore": "everybody is erased; after a restore what was backed up is there again, and a question is answered",
     "uninstall": "helm uninstall leaves no pod, no RayJob and no policy",
 }
 

@@ -83,6 +83,9 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 *exec*python3*nats*|*exec*python3*kubernetes*) echo "command terminated with exit code 7" >&2; exit 7;;
 *exec*python3*minio*) test ! -e {tmp_path}/asked || exit 0; touch {tmp_path}/asked; echo "exit code 7" >&2; exit 7;;
 *verify*) echo "every checksum is right";;
+*"memory erase"*) touch {tmp_path}/erased;;
+*"condition=complete"*) rm -f {tmp_path}/erased;;
+*"memory export"*) test -e {tmp_path}/erased && echo "rows.jsonl: nothing" || echo "rows.jsonl: 7 turns, 2 conversations";;
 esac""",
     }
     (tmp_path / "none").touch()
@@ -98,11 +101,12 @@ esac""",
 def test_an_operator_walks_every_step_in_a_namespace_of_its_own(calls: Path) -> None:
     (calls.parent / "kinds").write_text("rayjobs.ray.io\n")
     records = walk_on_cluster(["--set", "global.image.registry=r.example.com"])
-    # These two are for other places, see WHY_NOT.
+    # For another place, see WHY_NOT.
     states = {record.step: (record.state, record.detail) for record in records}
-    assert {step for step, (state, _) in states.items() if state != SEEN} == {"restore", "store away"}
+    assert {step for step, (state, _) in states.items() if state != SEEN} == {"store away"}
     assert states["install"][1] == "1 pods, 0 restarts"
     assert states["training, two workers"][1] == "trained to the end"
+    assert states["restore"][1] == "7 turns are there again; asked once more: 3 citations"
     assert states["uninstall"][1] == "left: persistentvolumeclaim/data-fathom-memory-0"
     said = calls.read_text().splitlines()
     (install,) = (line for line in said if line.startswith("helm install"))
@@ -121,6 +125,21 @@ def test_what_a_cluster_lacks_is_not_seen_and_what_it_leaves_behind_fails(calls:
     assert states["training, no workers"].state == NOT_SEEN
     assert states["uninstall"].state == FAILED
     assert "pod/fathom-x-0" in states["uninstall"].detail
+
+
+def test_a_restore_that_brings_nothing_back_fails(calls: Path) -> None:
+    program = calls.parent / "bin" / "kubectl"
+    # A Job that ends well and has restored nothing.
+    program.write_text(program.read_text().replace(f"rm -f {calls.parent}/erased", "true"))
+    states = {record.step: record for record in walk_on_cluster([])}
+    assert states["backup"].state == SEEN
+    assert states["restore"].state == FAILED
+    assert "0 turns of 7 are there again" in states["restore"].detail
+    # Services are stopped before the Job is made: memory's file must not change under it.
+    said = calls.read_text()
+    assert said.index("scale statefulset fathom-memory fathom-sandbox --replicas=0") < said.index(
+        "helm template fathom"
+    )
 
 
 def test_a_training_that_outlives_the_release_fails_the_uninstall(calls: Path) -> None:
