@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -41,12 +41,15 @@ class Origin:
 
     mean: Floats
     language: Floats
+    controls: Floats | None = None
+    """Vectors of ``PARALLEL`` without the common part, which are about nothing that is asked; None where unknown."""
 
     @classmethod
     def from_parallel(cls, vectors: Floats) -> Self:
         """Find it in the vectors of the first halves of ``PARALLEL``, then of the second ones."""
         english, chinese = np.split(vectors, 2)
-        return cls(vectors.mean(axis=0), scale(english.mean(axis=0) - chinese.mean(axis=0)))
+        found = cls(vectors.mean(axis=0), scale(english.mean(axis=0) - chinese.mean(axis=0)))
+        return replace(found, controls=found.remove(vectors))
 
     def remove(self, vectors: Floats) -> Floats:
         """Return the vectors [n, dim] without it, of length 1."""

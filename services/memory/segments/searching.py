@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from fathom.core.errors import InvalidField
@@ -15,7 +16,7 @@ from fathom.core.paging import Key, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.segments import storage
 from fathom.services.memory.segments.filing import Filer
-from fathom.services.memory.segments.meaning import Floats, measure_nearness, scale
+from fathom.services.memory.segments.meaning import Floats, Origin, measure_nearness, scale
 from fathom.services.memory.segments.passages import TOLD, mark_names, read_turn
 from fathom.services.memory.segments.scoring import (
     SHARES,
@@ -41,6 +42,9 @@ MAX_QUESTION_CHARS, MAX_TOP_K, DEFAULT_TOP_K = 10_000, 50, 3
 PAGES_READ = 384
 # Share of the turn before in the meaning of a turn: "and in 2015?" says nothing alone.
 BEFORE = 0.5
+# Standard deviations by which a question must be nearer to its best turn than sentences about nothing are to theirs, by
+# their mean. None of 250 planted questions and 760 of LoCoMo is lost up to 0.9, whichever of the six sets is left out.
+MARGIN = 0.8
 # Of an answer in a result; whoever wants the whole asks for the turn.
 ANSWER_CHARS = 8_000
 
@@ -177,6 +181,8 @@ def recall(db: Connection, owner: Owner, wanted: Wanted, query: Query, now: floa
     numbers = [one.segment.number for one in chosen]
     pages = storage.load_pages(db, owner, numbers, wanted.conversation, wanted.through)
     pages = [page for page in pages if wanted.has_page(page)]
+    if not is_referring(pages, query):
+        pages = []
     ranked = sorted(rank_pages(pages, query, weights), key=lambda one: one.key, reverse=True)
     ranked = [one for one in ranked if one.score > 0 and (not after or one.key < tuple(after))]
     top = ranked[: wanted.top_k or DEFAULT_TOP_K]
@@ -248,6 +254,55 @@ def rank_pages(
     ]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Vectors of pages without what all texts share: all rows at once, and each page beside the one before it.
+
+    A product of matrices per page would take longer than the numbers in it.
+    """
+
+    rows: Floats
+    starts: NDArray[np.int_]
+    counts: NDArray[np.int_]
+    wholes: Floats
+
+    @classmethod
+    def of(cls, pages: Sequence[Page], origin: Origin) -> Layout:
+        """Lay out pages that have vectors."""
+        rows = origin.remove(np.concatenate([page.vectors for page in pages]))
+        counts = np.array([len(page.vectors) for page in pages])
+        starts = np.cumsum(counts) - counts
+        means = np.add.reduceat(rows, starts) / counts[:, None]
+        at = {(page.conversation, page.number): row for row, page in enumerate(pages)}
+        before = [at.get((page.conversation, page.number - 1)) for page in pages]
+        follows = np.array([row for row, earlier in enumerate(before) if earlier is not None], dtype=int)
+        wholes = means.copy()
+        wholes[follows] += BEFORE * means[[earlier for earlier in before if earlier is not None]]
+        return cls(rows, starts, counts, scale(wholes))
+
+    def find_best(self, asked: Floats) -> Floats:
+        """Return for each vector [n, dim] the nearness of the page that it is nearest to (``Nearness.mean``)."""
+        best = np.maximum.reduceat((self.rows @ asked.T).clip(0.0, 1.0), self.starts)
+        found: Floats = ((best + (self.wholes @ asked.T).clip(0.0, 1.0)) / 2).max(axis=0)
+        return found
+
+
+def is_referring(pages: Sequence[Page], query: Query) -> bool:
+    """Return whether a question is nearer to some page than sentences about nothing are, each to its nearest.
+
+    True where that cannot be told: without vectors of all pages, and where the question names days.
+    """
+    origin = query.origin
+    if query.vector is None or origin is None or origin.controls is None or query.days or not pages:
+        return True
+    if not all(page.is_comparable(query.encoder) for page in pages):
+        return True
+    layout = Layout.of(pages, origin)
+    background = layout.find_best(origin.controls)
+    asked = layout.find_best(origin.remove(query.vector[None]))[0]
+    return bool(asked > background.mean() + MARGIN * background.std())
+
+
 def compare(pages: Sequence[Page], query: Query) -> list[Nearness | None]:
     """Return the nearness of each page; None where it has no vectors of the question's encoder."""
     if query.vector is None or query.origin is None:
@@ -256,23 +311,15 @@ def compare(pages: Sequence[Page], query: Query) -> list[Nearness | None]:
     if not comparable:
         return [None] * len(pages)
     asked = query.origin.remove(query.vector[None])[0]
-    # All at once: a product of matrices per page takes longer than the numbers in it.
-    rows = query.origin.remove(np.concatenate([page.vectors for page in comparable]))
-    counts = np.array([len(page.vectors) for page in comparable])
-    starts = np.cumsum(counts) - counts
-    near = (rows @ asked).clip(0.0, 1.0)
-    means = np.add.reduceat(rows, starts) / counts[:, None]
-    at = {(page.conversation, page.number): row for row, page in enumerate(comparable)}
-    before = [at.get((page.conversation, page.number - 1)) for page in comparable]
-    follows = np.array([row for row, earlier in enumerate(before) if earlier is not None], dtype=int)
-    wholes = means.copy()
-    wholes[follows] += BEFORE * means[[earlier for earlier in before if earlier is not None]]
+    layout = Layout.of(comparable, query.origin)
+    near = (layout.rows @ asked).clip(0.0, 1.0)
     found: dict[tuple[str, int], Nearness] = {}
-    for (place, row), whole in zip(at.items(), (scale(wholes) @ asked).clip(0.0, 1.0), strict=True):
-        own = near[starts[row] : starts[row] + counts[row]]
+    places = zip(comparable, layout.starts, layout.counts, (layout.wholes @ asked).clip(0.0, 1.0), strict=True)
+    for page, start, count, whole in places:
+        own = near[start : start + count]
         best = int(own.argmax())
-        said = select_said(own, is_told=TOLD in comparable[row].terms)
-        found[place] = Nearness(float(own[best]), best, float(whole), float(said.max()))
+        said = select_said(own, is_told=TOLD in page.terms)
+        found[page.conversation, page.number] = Nearness(float(own[best]), best, float(whole), float(said.max()))
     return [found.get((page.conversation, page.number)) for page in pages]
 
 

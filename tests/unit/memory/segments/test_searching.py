@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -11,6 +12,7 @@ import pytest
 from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.services.memory.engine import Turn
+from fathom.services.memory.segments.meaning import Origin, list_parallel
 from fathom.services.memory.segments.passages import TOLD, is_told, read_turn
 from fathom.services.memory.segments.scoring import FULL_TERMS, measure_length, read_query
 from fathom.services.memory.segments.searching import (
@@ -22,7 +24,9 @@ from fathom.services.memory.segments.searching import (
     take_pages,
 )
 from fathom.services.memory.segments.storage import Segment
+from fathom.services.memory.segments.vectors import Encoded
 from tests.unit.memory.segments.conftest import DAY, START, Memory
+from tests.unit.memory.segments.vectors import make_vector
 
 A = Call.new(tenant="fund-7")
 ANNE, BERT = replace(A, principal="user:anne"), replace(A, principal="user:bert")
@@ -361,3 +365,20 @@ async def test_a_question_that_refers_to_nothing_finds_nothing(memory: Memory) -
     await fill(memory)
     memory.vectors.is_away = True
     assert not (await memory.search("zebra")).turns
+
+
+async def test_a_question_that_refers_to_nothing_gets_no_turn(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = Origin.from_parallel(np.stack([make_vector(text) for text in list_parallel()]))
+    encode = memory.vectors.encode
+
+    async def encode_with_controls(texts: Sequence[str]) -> Encoded | None:
+        encoded = await encode(texts)
+        return None if encoded is None else replace(encoded, origin=origin)
+
+    monkeypatch.setattr(memory.vectors, "encode", encode_with_controls)
+    for metal in ("gold", "silver", "copper"):
+        await memory.say(f"What is the price of {metal}?", f"The price of {metal} is 25 dollars.")
+    # Both share "what is" with every turn.
+    assert not (await memory.search("What is a zebra?")).turns
+    found = await memory.search("What is the price of silver?")
+    assert found.turns[0].turn.number == 2
