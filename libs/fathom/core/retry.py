@@ -63,7 +63,7 @@ async def run_round(work: Callable[[], Awaitable[T]], report: Callable[[FathomEr
         return await work()
     except FathomError as error:
         report(error)
-    except Exception as error:
+    except Exception as error:  # a defect of one round must not end the work of a process for good
         report(Internal(f"{type(error).__name__}: {error}"))
     return None
 

@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from fathom.core.errors import InvalidField
-from fathom.domain.periods.period import DAY, measure_months
+from fathom.domain.periods.period import DAY, measure_months, name_length
 from fathom.domain.programs.language import (
     EURO,
     OWN_GROUP,
@@ -30,7 +30,6 @@ from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.programs.numbers import read_number
 from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.query.periods import LATE_DAYS, label
-from fathom.services.datafetch.semantics.column_periods import name_length
 
 # The price index of ``real``, and its name in the steps.
 PRICES, PRICES_NAME = ("US", "cpiaucsl"), "cpi"

@@ -12,9 +12,8 @@ import pyarrow as pa
 from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.domain import frames
-from fathom.domain.periods.period import count_whole_months
+from fathom.domain.periods.period import count_whole_months, name_length
 from fathom.services.datafetch.query.model import Column, Sheet
-from fathom.services.datafetch.semantics.column_periods import name_length
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.columns import MOST_ISSUES

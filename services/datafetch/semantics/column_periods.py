@@ -22,7 +22,6 @@ SIGNS = " -–—_./:;|,，'’\""
 # Words that join them in sentences: "Revenue in Q1 2024", 2024年的收入.
 JOINING = frozenset({"at", "of", "de", "the", "from", "to", "hyphen", "comma"})
 MONTHS_OF_YEAR = 12
-LENGTHS = {0: "day", 1: "month", 3: "quarter", 6: "half year", MONTHS_OF_YEAR: "year"}
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,6 @@ class ColumnPeriod:
     def months(self) -> int:
         """Return how many whole months the period has; 0 for days."""
         return count_whole_months(self.start, self.end)
-
-
-def name_length(months: int) -> str:
-    """Return what a period of some months is called: "quarter", "9 months"."""
-    return LENGTHS.get(months, f"{months} months")
 
 
 def read_column_period(name: str, year: int = 0) -> ColumnPeriod | None:

@@ -53,7 +53,7 @@ class Query(BaseModel):
     noise: tuple[str, ...] = ()
     """Operators that changed the text, in order."""
     changes: tuple[Change, ...] = ()
-    """What each of them changed, in order; undone from the last to the first, the clean text is back."""
+    """Replacements of the operators, in order: undone from the last to the first, they give the clean text back."""
 
 
 def make_query(text: str, source: str, **more: str) -> Query:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from enum import StrEnum
 
+LENGTHS = {0: "day", 1: "month", 3: "quarter", 6: "half year", 12: "year"}
+
 
 class Kind(StrEnum):
     """Kinds of meaning of an expression.
@@ -116,6 +118,11 @@ def count_whole_months(start: date, end: date) -> int:
     """Return the number of months that a stretch of days is made of; 0 where it does not consist of whole ones."""
     is_whole = start.day == 1 and (end + DAY).day == 1
     return count_months(end) - count_months(start) + 1 if is_whole else 0
+
+
+def name_length(months: int) -> str:
+    """Return what a period of some months is called: "quarter", "9 months"; "day" for 0."""
+    return LENGTHS.get(months, f"{months} months")
 
 
 def measure_months(start: date, end: date) -> int:
