@@ -76,6 +76,8 @@ async def test_keys_lead_through_turns_citations_and_tabs(browser: Browser, hous
     await page.keyboard.press("Control+/")
     sheet = page.get_by_role("dialog", name="Keys")
     await expect(sheet).to_contain_text("Next citation")
+    # The card of the citation that had the focus is gone, and with it its own use of Escape.
+    await expect(page.locator("#card")).to_have_count(0)
     await page.keyboard.press("Escape")
     await expect(sheet).to_have_count(0)
     await expect(page.locator(".answer .cite").last).to_be_focused()

@@ -7,13 +7,15 @@ interface Props extends ComponentProps<"button"> {
   card: (anchor: HTMLElement) => ReactNode;
 }
 
-export function Carded({ card, children, onClick, ...button }: Props) {
+export function Carded({ card, children, onClick, onBlur, ...button }: Props) {
   const [isOpen, setOpen] = useState(false);
   const anchor = useRef<HTMLButtonElement>(null);
   return (
     <HoverCard.Root open={isOpen} onOpenChange={setOpen} openDelay={0} closeDelay={0}>
       <HoverCard.Trigger asChild>
         <button ref={anchor} type="button" aria-describedby={isOpen ? "card" : undefined} {...button}
+          // At once, not by Radix's timer: until then the card would take the Escape of a dialog that has just opened.
+          onBlur={(event) => { setOpen(false); onBlur?.(event); }}
           onClick={(event) => { setOpen(false); onClick?.(event); }}>{children}</button>
       </HoverCard.Trigger>
       <HoverCard.Portal>
