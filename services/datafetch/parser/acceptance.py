@@ -18,7 +18,6 @@ from fathom.services.datafetch.parser.lexicon import cue, is_decisive, list_word
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, select
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
 
-# Days of the longest period of each length.
 # What denies the word behind it, and the same with up to one word between them: "unadjusted", "not dividend-adjusted".
 DENYING = r"(?:un|non-?|not\s+(?:\w+[\s-]+)?)"
 DENIED = re.compile(rf"\b{DENYING}\w+")
@@ -26,6 +25,7 @@ DENIED = re.compile(rf"\b{DENYING}\w+")
 DENYING_ZH = re.compile(r"([不未非无])..")
 # Shorter words of a definition define nothing: "or", "for".
 DEFINING = re.compile(r"[a-z]{5,}")
+# Days of the longest period of each length.
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
 

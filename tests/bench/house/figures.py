@@ -15,9 +15,11 @@ from tests.bench.house.source import PRODUCT, TESTS, Search, Source, read_source
 
 LONGEST, MOST_COMPLEX, MOST_FILES = 60, 15, 15
 COMMENTS = "lines of comment alone per 100"
-EVERYWHERE: Mapping[str, Search] = {"requirement ids": names.find_requirement_ids}
-IN_PRODUCT: Mapping[str, Search] = {
+EVERYWHERE: Mapping[str, Search] = {
+    "requirement ids": names.find_requirement_ids,
     "docstrings that are noun clauses": names.find_noun_clauses,
+}
+IN_PRODUCT: Mapping[str, Search] = {
     "broad excepts without a comment": names.find_unexplained_excepts,
     "long patterns without a comment": names.find_unexplained_patterns,
     "retry loops": copies.find_retries,

@@ -51,7 +51,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one conversation."""
+    """Outcome of one conversation."""
 
     kind: str
     is_learnt: bool

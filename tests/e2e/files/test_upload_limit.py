@@ -1,4 +1,4 @@
-"""What is larger than the gateway takes is refused in a real browser before it is sent, and the bound is named."""
+"""Files and questions that are too large for the gateway are refused by the page before they are sent, with the bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not kept of a trading day is refused by its name, and never answered with the adjusted close."""
+"""Measures of a trading day that the tables lack are refused by name, and never answered with the adjusted close."""
 
 from __future__ import annotations
 
