@@ -148,7 +148,9 @@ async def test_hostile_markup_stays_text(browser: Browser) -> None:
 
 async def test_a_refused_question_says_why(browser: Browser, house: ReplayHouse) -> None:
     page = (await open_page(browser, house.url)).page
-    # One more than the gateway's limit; the page has none of its own, which could differ.
+    # One more than the gateway's limit, of which this page does not hear: it has none of its own, which could differ.
+    await page.route("**/v1/limits", lambda route: route.fulfill(status=404, json={"title": "unknown"}))
+    await page.reload()
     await ask(page, "x" * 8_001)
     await expect(page.locator("#problem")).to_contain_text("question: has 8,001 characters")
     assert house.planner.asked == []

@@ -13,6 +13,8 @@ SCALES = {
     "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m": 1e6, "billion": 1e9,
     "billions": 1e9, "bn": 1e9, "b": 1e9, "trillion": 1e12, "trillions": 1e12, "tn": 1e12, "万亿": 1e12, "千亿": 1e11,
     "百亿": 1e10, "十亿": 1e9, "亿": 1e8, "千万": 1e7, "百万": 1e6, "十万": 1e5, "万": 1e4, "千": 1e3,
+    # As statistical offices shorten them in units: "Bil. of $".
+    "thous.": 1e3, "mil.": 1e6, "bil.": 1e9, "tril.": 1e12,
 }  # fmt: skip
 PERCENT = ("%", "％", "percent", "per cent", "pct", "percentage point", "percentage points", "pp", "个百分点", "百分点")
 # Signs and words of currencies, as ISO 4217 codes; "$" alone may be any dollar.

@@ -138,3 +138,11 @@ async def test_another_assumption_of_the_question_is_another_thing() -> None:
     assert find_contradictions(views[:1], views[1:]) == []
     same = replace(views[0], value=1.5)
     assert find_contradictions([same], views), "under the same assumption it is one"
+
+
+async def test_one_value_in_another_scale_is_no_contradiction() -> None:
+    gdp, country = Slot(SlotKind.INDICATOR, "GDP", "gdp"), Slot(SlotKind.ENTITY, "US", "US")
+    usual = await read("US GDP was 26,902.5 Bil. of $ in 2020 [1].", gdp, country, YEAR)
+    (view,) = await read("US GDP stood at 269,025 亿美元 in 2020 [1].", gdp, country, YEAR)
+    assert [one.value for one in usual] == [view.value]
+    assert find_contradictions([view], usual) == []
