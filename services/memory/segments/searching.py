@@ -181,9 +181,10 @@ def recall(db: Connection, owner: Owner, wanted: Wanted, query: Query, now: floa
     numbers = [one.segment.number for one in chosen]
     pages = storage.load_pages(db, owner, numbers, wanted.conversation, wanted.through)
     pages = [page for page in pages if wanted.has_page(page)]
-    if not is_referring(pages, query):
-        pages = []
-    ranked = sorted(rank_pages(pages, query, weights), key=lambda one: one.key, reverse=True)
+    layout = lay_out(pages, query)
+    if not is_referring(pages, query, layout):
+        pages, layout = [], None
+    ranked = sorted(rank_pages(pages, query, weights, layout), key=lambda one: one.key, reverse=True)
     ranked = [one for one in ranked if one.score > 0 and (not after or one.key < tuple(after))]
     top = ranked[: wanted.top_k or DEFAULT_TOP_K]
     turns = storage.load_turns(db, owner, list(storage.list_places([one.page for one in top])))
@@ -222,12 +223,12 @@ def take_pages(segments: Sequence[RecalledSegment]) -> list[RecalledSegment]:
 
 
 def rank_pages(
-    pages: Sequence[Page], query: Query, weights: dict[str, float], shares: Shares = SHARES
+    pages: Sequence[Page], query: Query, weights: dict[str, float], layout: Layout | None, shares: Shares = SHARES
 ) -> list[RankedPage]:
-    """Return each page with its scores and the number of its best passage."""
+    """Return each page with its scores and the number of its best passage; ``layout`` is that of ``lay_out``."""
     words = score_words([page.terms for page in pages], weights)
     dates = [score_dates(query.days, page.ended) for page in pages]
-    meanings = compare(pages, query)
+    meanings = compare(pages, layout)
     own = [
         combine(None if meaning is None else meaning.mean, word, day, shares)
         for meaning, word, day in zip(meanings, words, dates, strict=True)
@@ -256,19 +257,21 @@ def rank_pages(
 
 @dataclass(frozen=True)
 class Layout:
-    """Vectors of pages without what all texts share: all rows at once, and each page beside the one before it.
+    """Vectors of pages and of a question, without what all texts share: all rows at once, pages beside those before.
 
     A product of matrices per page would take longer than the numbers in it.
     """
 
+    pages: Sequence[Page]
+    asked: Floats
     rows: Floats
     starts: NDArray[np.int_]
     counts: NDArray[np.int_]
     wholes: Floats
 
     @classmethod
-    def of(cls, pages: Sequence[Page], origin: Origin) -> Layout:
-        """Lay out pages that have vectors."""
+    def of(cls, pages: Sequence[Page], vector: Floats, origin: Origin) -> Layout:
+        """Lay out pages that have vectors, for a question's vector."""
         rows = origin.remove(np.concatenate([page.vectors for page in pages]))
         counts = np.array([len(page.vectors) for page in pages])
         starts = np.cumsum(counts) - counts
@@ -278,7 +281,7 @@ class Layout:
         follows = np.array([row for row, earlier in enumerate(before) if earlier is not None], dtype=int)
         wholes = means.copy()
         wholes[follows] += BEFORE * means[[earlier for earlier in before if earlier is not None]]
-        return cls(rows, starts, counts, scale(wholes))
+        return cls(pages, origin.remove(vector[None])[0], rows, starts, counts, scale(wholes))
 
     def find_best(self, asked: Floats) -> Floats:
         """Return for each vector [n, dim] the nearness of the page that it is nearest to (``Nearness.mean``)."""
@@ -287,34 +290,35 @@ class Layout:
         return found
 
 
-def is_referring(pages: Sequence[Page], query: Query) -> bool:
+def lay_out(pages: Sequence[Page], query: Query) -> Layout | None:
+    """Return the vectors of the pages that can be compared with a question; None where none can."""
+    if query.vector is None or query.origin is None:
+        return None
+    comparable = [page for page in pages if page.is_comparable(query.encoder)]
+    return Layout.of(comparable, query.vector, query.origin) if comparable else None
+
+
+def is_referring(pages: Sequence[Page], query: Query, layout: Layout | None) -> bool:
     """Return whether a question is nearer to some page than sentences about nothing are, each to its nearest.
 
     True where that cannot be told: without vectors of all pages, and where the question names days.
     """
-    origin = query.origin
-    if query.vector is None or origin is None or origin.controls is None or query.days or not pages:
+    controls = query.origin.controls if query.origin is not None else None
+    if layout is None or controls is None or query.days or len(layout.pages) < len(pages):
         return True
-    if not all(page.is_comparable(query.encoder) for page in pages):
-        return True
-    layout = Layout.of(pages, origin)
-    background = layout.find_best(origin.controls)
-    asked = layout.find_best(origin.remove(query.vector[None]))[0]
+    background = layout.find_best(controls)
+    asked = layout.find_best(layout.asked[None])[0]
     return bool(asked > background.mean() + MARGIN * background.std())
 
 
-def compare(pages: Sequence[Page], query: Query) -> list[Nearness | None]:
+def compare(pages: Sequence[Page], layout: Layout | None) -> list[Nearness | None]:
     """Return the nearness of each page; None where it has no vectors of the question's encoder."""
-    if query.vector is None or query.origin is None:
+    if layout is None:
         return [None] * len(pages)
-    comparable = [page for page in pages if page.is_comparable(query.encoder)]
-    if not comparable:
-        return [None] * len(pages)
-    asked = query.origin.remove(query.vector[None])[0]
-    layout = Layout.of(comparable, query.origin)
-    near = (layout.rows @ asked).clip(0.0, 1.0)
+    near = (layout.rows @ layout.asked).clip(0.0, 1.0)
     found: dict[tuple[str, int], Nearness] = {}
-    places = zip(comparable, layout.starts, layout.counts, (layout.wholes @ asked).clip(0.0, 1.0), strict=True)
+    wholes = (layout.wholes @ layout.asked).clip(0.0, 1.0)
+    places = zip(layout.pages, layout.starts, layout.counts, wholes, strict=True)
     for page, start, count, whole in places:
         own = near[start : start + count]
         best = int(own.argmax())

@@ -345,8 +345,9 @@ class Engine:
 
     async def put_file(self, session_id: str, path: str, content: bytes) -> int:
         """Write a file into the scratch folder; return its size in bytes."""
-        self._root(session_id)
-        await self._sessions[session_id].worker.check_room(len(content), self._usage_reader)
+        session = self.get_session(session_id)
+        session.check_alive()
+        await session.worker.check_room(len(content), self._usage_reader)
         return await asyncio.to_thread(write_file, self._root(session_id), path, content)
 
     async def get_file(self, session_id: str, path: str) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 from fathom.services.memory.segments.filing import split
 from fathom.services.memory.segments.passages import mark_names, read_turn
 from fathom.services.memory.segments.scoring import SHARES, Query, Shares, read_query, weigh_terms
-from fathom.services.memory.segments.searching import rank_pages
+from fathom.services.memory.segments.searching import lay_out, rank_pages
 from fathom.services.memory.segments.storage import Page
 from fathom.services.memory.segments.vectors import Vectors
 from tests.bench.memory.planted import FILE, TOP, load_cases, pair_messages
@@ -40,7 +40,7 @@ class Case:
         """Return the rank of the wanted page by these shares."""
         terms = [dict.fromkeys(page.terms, 1) for page in self.pages]
         weights = weigh_terms(terms, len(self.pages), self.query.terms)
-        ranked = rank_pages(self.pages, self.query, weights, shares)
+        ranked = rank_pages(self.pages, self.query, weights, lay_out(self.pages, self.query), shares)
         order = sorted((one for one in ranked if one.score > 0), key=lambda one: one.key, reverse=True)
         pages = [one.page for one in order]
         found = [place for place, page in enumerate(pages) if page is self.pages[self.wanted]]

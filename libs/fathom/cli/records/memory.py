@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +112,23 @@ async def open_objects(store: str, home: Path, memory: str) -> AsyncIterator[Obj
         await objects.close()
 
 
-async def find_held(clients: Clients, scope: pb.MemoryScope, schedules: Sequence[StoredSchedule]) -> Holding:
-    """Return the runs and conversations of a scope by its rows, with the runs that its schedules have asked for."""
-    # Runs without a turn, such as one that failed, are known to their schedule alone.
-    runs, conversations = {run for schedule in schedules for run in schedule.runs}, set[str]()
-    async for row in list_rows(clients, scope):
-        values = json.loads(row.row_json)
-        runs.add(values.get("run", ""))
-        conversations.add(values.get("conversation", ""))
-    return Holding(runs - {""}, conversations - {""})
+@dataclass
+class HeldRows:
+    """Runs and conversations that the rows of a scope name, collected while these are read."""
+
+    runs: set[str] = field(default_factory=set)
+    conversations: set[str] = field(default_factory=set)
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Note what a row names."""
+        self.runs.add(values.get("run", ""))
+        self.conversations.add(values.get("conversation", ""))
+
+    def hold(self, schedules: Sequence[StoredSchedule]) -> Holding:
+        """Return what the rows name, with the runs that the scope's schedules have asked for."""
+        # Runs without a turn, such as one that failed, are known to their schedule alone.
+        asked = {run for schedule in schedules for run in schedule.runs}
+        return Holding((self.runs | asked) - {""}, self.conversations - {""})
 
 
 def export(target: Path, scope: pb.MemoryScope, store: str, bus: str, home: Path, memory: str) -> None:
@@ -134,17 +143,19 @@ def export(target: Path, scope: pb.MemoryScope, store: str, bus: str, home: Path
                 counted[table] += 1
 
             async with open_bucket(bus, home, memory) as bucket, open_objects(store, home, memory) as objects:
+                held = HeldRows()
                 # Rows first: the memory service says whether the caller may have what is of others.
                 async for row in list_rows(clients, scope):
-                    write(row.table, json.loads(row.row_json))
+                    values = json.loads(row.row_json)
+                    held.add(values)
+                    write(row.table, values)
                 owner = find_owner(scope)
                 schedules = await list_schedules(bucket, owner) if bucket else []
                 for schedule in schedules:
                     write(SCHEDULE_TABLE, schedule.values)
                 if objects is not None:
-                    held = await find_held(clients, scope, schedules)
                     with calling(Call.new(tenant=owner.tenant)):
-                        for link in await list_links(TenantStore(objects), owner, held):
+                        for link in await list_links(TenantStore(objects), owner, held.hold(schedules)):
                             write(LINK_TABLE, link.values)
         typer.echo(f"{target}: " + (", ".join(f"{count} {table}" for table, count in counted.items()) or "nothing"))
 
@@ -164,8 +175,10 @@ def erase(scope: pb.MemoryScope, store: str, bus: str, home: Path, memory: str) 
             deleted[SCHEDULE_TABLE] = len(schedules)
             if objects is not None:
                 # Before the rows: the ids of runs are in them, and whoever is interrupted can begin again.
-                held = await find_held(clients, scope, schedules)
-                deleted[LINK_TABLE] = await erase_objects(objects, find_owner(scope), held)
+                held = HeldRows()
+                async for row in list_rows(clients, scope):
+                    held.add(json.loads(row.row_json))
+                deleted[LINK_TABLE] = await erase_objects(objects, find_owner(scope), held.hold(schedules))
         while True:
             done = await clients.memory.erase_memory(pb.EraseMemoryRequest(request_id=new_id("erase"), scope=scope))
             for table in done.tables:

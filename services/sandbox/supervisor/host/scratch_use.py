@@ -77,7 +77,7 @@ def list_statuses(folder: str, pids: Iterable[int]) -> Iterator[tuple[os.stat_re
             yield entry.status, describe_flaw(entry)
     finally:
         os.close(root)
-    for status in list_removed(folder, pids):
+    for status in list_removed_files(folder, pids):
         yield status, ""
 
 
@@ -89,7 +89,7 @@ def describe_flaw(entry: Entry) -> str:
     return ""
 
 
-def list_removed(folder: str, pids: Iterable[int]) -> Iterator[os.stat_result]:
+def list_removed_files(folder: str, pids: Iterable[int]) -> Iterator[os.stat_result]:
     """Yield the status of each file of a folder that has no name any more and that one of the processes has open.
 
     Processes that cannot be looked at have none.

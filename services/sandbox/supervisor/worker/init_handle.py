@@ -125,14 +125,14 @@ class InitHandle:
         """Ask the init process to send SIGSTOP or SIGCONT, the last one asked for, to all others of the session."""
         self._wanted = number
         if self._resending is None:
-            self._send_wanted()
+            self._send_wanted_signal()
 
-    def _send_wanted(self) -> None:
+    def _send_wanted_signal(self) -> None:
         self._resending = None
         try:
             self.ours.send(status.SIGNALS[self._wanted])
         except BlockingIOError:  # it has had no processor for long; a SIGCONT that is lost would be missed for good
-            self._resending = self._loop.call_later(RESEND_S, self._send_wanted)
+            self._resending = self._loop.call_later(RESEND_S, self._send_wanted_signal)
         except OSError:  # it has ended, and all others with it
             return
 
