@@ -9,7 +9,8 @@ import pytest
 
 from fathom.operations.cluster.api import RAYJOBS, Cluster
 from fathom.operations.cluster.following import Follower, Pace
-from fathom.operations.cluster.pending import QUEUE, Reason, observe, reasons
+from fathom.operations.cluster.pending import QUEUE, observe, reasons
+from fathom.operations.cluster.scheduling import Reason
 from tests.unit.cluster.apiserver import Act, FakeApiServer, Object
 from tests.unit.cluster.recorded import (
     CLUSTERS,
@@ -115,7 +116,7 @@ CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
     ),
     "a volume": (
         pod(conditions=unschedulable("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.")),
-        [("no node takes its pods: 0/1 nodes are available: pod has unbound immediate", "describe pod")],
+        [("a volume is not bound", "default StorageClass")],
     ),
     "a scheduling gate": (
         pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": ""}]),

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from fathom.core.errors import DeadlineExceeded, FailedPrecondition, FathomError, NotFound, NotReady, UpstreamRefused
 from fathom.core.retry import Retries, RetryPolicy
 from fathom.operations.cluster.api import PODS, RAYJOBS, Cluster, Expired, Object
-from fathom.operations.cluster.pending import Reason, observe, reasons
+from fathom.operations.cluster.pending import observe, reasons
+from fathom.operations.cluster.scheduling import Reason
 
 ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
 # Some one and a half minutes in a row: longer than an API server takes to come back after an upgrade.

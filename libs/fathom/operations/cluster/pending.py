@@ -9,24 +9,13 @@ from typing import Any
 
 from fathom.core.errors import FathomError, NotFound
 from fathom.operations.cluster.api import EVENTS, PODS, RAYCLUSTERS, WORKLOADS, Cluster, Object, Resource, UnknownKind
+from fathom.operations.cluster.scheduling import Reason, unschedulable
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-# The scheduler's and the kubelet's words, e.g. "2 Insufficient nvidia.com/gpu", 'secret "store" not found' and
-# "couldn't find key token in Secret fathom/keys".
-NODES = re.compile(r"(\d+) (?:node\(s\) )?(?:Insufficient (\S+)|(.+))")
-# With or without quotation marks: 'secret "store" not found', 'serviceaccount trainer not found'.
+# The kubelet's words, with or without quotation marks: 'secret "store" not found', 'serviceaccount trainer not found',
+# and "couldn't find key token in Secret fathom/keys".
 MISSING = re.compile(r"(secret|configmap|serviceaccount|persistentvolumeclaim) \"?([^\"\s]+)\"? not found", re.I)
-# Taints that the cluster puts on a node by itself, as long as something is wrong with it.
-UNFIT = re.compile(r"node\.kubernetes\.io/([\w-]+)")
 KEY = re.compile(r"couldn't find key (\S+) in (Secret|ConfigMap) (\S+)")
-
-
-@dataclass(frozen=True)
-class Reason:
-    """A reason why the job waits, and its remedy."""
-
-    what: str
-    remedy: str
 
 
 @dataclass(frozen=True)
@@ -195,71 +184,6 @@ def of_lost_node(pod: Object, events: Sequence[Object]) -> Iterator[Reason]:
             f"kubectl describe node {node}. If it does not come back: kubectl delete node {node}, so that its pods are "
             "made elsewhere at once, also those with a volume",
         )
-
-
-def unschedulable(condition: Mapping[str, Any], scaling: Object | None) -> Iterator[Reason]:
-    """Yield the scheduler's reasons, one per part of its message."""
-    said = str(condition.get("message") or "")
-    if condition.get("reason") == "SchedulingGated":
-        yield Reason("a scheduling gate holds its pods", "whoever set the gate (often a queue) must take it away")
-        return
-    if scaling is not None and scaling.get("reason") == "TriggeredScaleUp":
-        yield Reason("no node has room; the autoscaler is adding one", "wait: minutes, as a rule")
-        return
-    # The message reads "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {…}. preemption:
-    # …", since 1.34 "… no new claims to deallocate, preemption: …": the reasons end with their sentence. Commas also
-    # stand inside of a part, so that it is cut only before a number.
-    sentence = re.split(r"\.(?:\s|$)|preemption:", said.partition("nodes are available:")[2], maxsplit=1)[0]
-    parts = re.split(r",\s+(?=\d)", sentence.strip())
-    known = [part for part in map(NODES.fullmatch, parts) if part]
-    for part in known:
-        yield of_nodes(int(part[1]), part[3] or "", part[2])
-    if not known:
-        yield Reason(f"no node takes its pods: {said[:300] or 'nothing is said'}", "kubectl describe pod")
-
-
-def of_nodes(count: int, said: str, resource: str | None) -> Reason:
-    """Return the reason for one part of the scheduler's message."""
-    nodes = "1 node" if count == 1 else f"{count} nodes"
-    if resource == "nvidia.com/gpu":
-        return Reason(
-            f"{nodes} without a free GPU",
-            "wait for others to end, add GPU nodes, or ask for fewer (--workers, --gpus). "
-            "No GPU at all? The device plugin must run on the GPU nodes",
-        )
-    if resource:
-        return Reason(
-            f"{nodes} without enough {resource}",
-            "add nodes, or ask for less in the values: resources of the service; of trainings training.job.resources "
-            "and headResources",
-        )
-    if trouble := UNFIT.search(said) if "unschedulable" not in said else None:
-        return Reason(
-            f"{nodes} with something wrong: {trouble[1]}",
-            "kubectl describe nodes; pods go there again when it is over, and to other nodes at once",
-        )
-    if "taint" in said and "unschedulable" not in said:
-        # Newer schedulers do not say which.
-        taint = re.search(r"\{([^}]*)\}", said)
-        named = f": {taint[1].strip().rstrip(':')}" if taint else ""
-        return Reason(
-            f"{nodes} with a taint that its pods do not tolerate{named}",
-            "add it to pod.tolerations in the values, if they may run there"
-            + ("" if taint else "; kubectl describe nodes | grep Taints"),
-        )
-    if "Too many pods" in said:
-        return Reason(f"{nodes} with as many pods as it may have", "add nodes, or raise the kubelet's maxPods")
-    if "unschedulable" in said:
-        return Reason(f"{nodes} closed for new pods", "kubectl uncordon, when its maintenance is over")
-    if "volume node affinity" in said:
-        return Reason(
-            f"{nodes} that the pod's volume cannot reach", "free the node or zone where it is: kubectl get pv"
-        )
-    if "affinity" in said or "selector" in said:
-        return Reason(f"{nodes} that pod.nodeSelector or pod.affinity excludes", "compare with kubectl get nodes -L")
-    if "PersistentVolumeClaim" in said or "persistentvolumeclaim" in said:
-        return Reason(f"a volume is not bound ({said})", "kubectl get pvc; is there a default StorageClass?")
-    return Reason(f"{nodes}: {said}", "kubectl describe nodes")
 
 
 def of_container(container: Mapping[str, Any], waiting: Mapping[str, Any], pod: Object) -> Iterator[Reason]:
