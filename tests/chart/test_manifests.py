@@ -16,12 +16,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from deploy import manifests
+from deploy import images, manifests
 from fathom.core.errors import FathomError
 from fathom.services.retrieval.tools import index_job
 from fathom.trainers.jobs import ray_job
 from tests.chart import test_policies, test_ray
-from tests.chart.rendering import TOOLS, Document, by_key, pods
+from tests.chart.rendering import TOOLS, Document, by_key, containers, pods
 from tests.chart.test_render import CUSTOM
 
 KUBECTL = TOOLS / "kubectl"
@@ -145,6 +145,14 @@ def test_a_job_keeps_the_operators_rules(path: Path) -> None:
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_the_operators_schema_knows_every_field(path: Path) -> None:
     assert list(test_ray.crd_validator("RayJob").iter_errors(job_of(path))) == []
+
+
+def test_files_for_kubectl_ask_for_the_images_that_make_images_makes() -> None:
+    """Jobs asked for one tag, and the cluster on a laptop was given another."""
+    applied = [build_kustomization(folder) for folder in FOLDERS] + [(job_of(path),) for path in JOBS]
+    asked = {container["image"] for documents in applied for _, container in containers(documents)}
+    ours = {image for image in asked if image.rpartition("/")[2].startswith("fathom-")}
+    assert ours == {images.tag(target, {}) for target in images.TARGETS if target != "retrieval-gpu"}
 
 
 def load_entrypoint(entrypoint: str) -> Any:

@@ -158,11 +158,11 @@ class Handler(BaseHTTPRequestHandler):
         )
         if failure:
             failure.times -= 1
+            if failure.after:
+                route_request(self.server.state, method, split.path, query, body)
             if failure.held:
                 failure.held.wait()
                 return self.break_connection()
-            if failure.after:
-                route_request(self.server.state, method, split.path, query, body)
             if not failure.status:
                 return self.break_connection()
             return self.send(failure.status, failure.body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,23 @@ def test_an_answer_that_is_lost_makes_no_second_job(server: FakeApiServer, clust
     server.failures.append(Failure("POST", "rayjobs", 0, after=True))
     _, new = submit(cluster, job)
     assert len(server.asked_for("POST", "rayjobs")) == 2
+    assert not new
+    assert list(path for path in server.objects if path.startswith(JOBS)) == [f"{JOBS}/{NAME}"]
+
+
+def test_an_answer_that_comes_too_late_makes_no_second_job(
+    server: FakeApiServer, cluster: Cluster, kubeconfig: Path
+) -> None:
+    """A slow server carries a request out that its client has given up."""
+    job = fill_template(load_template(cluster, "fathom"), Wanted("grpo", "", "a1"), "fathom")
+    released = threading.Event()
+    server.failures.append(Failure("POST", "rayjobs", 0, after=True, held=released))
+    # The shortest wait that a loaded machine keeps: the answer itself comes when the test is over.
+    patience = Patience(read_s=1.0, retry=RetryPolicy(attempts=5, first_delay_s=0.0))
+    try:
+        _, new = submit(connect(kubeconfig=kubeconfig, patience=patience), job)
+    finally:
+        released.set()
     assert not new
     assert list(path for path in server.objects if path.startswith(JOBS)) == [f"{JOBS}/{NAME}"]
 
