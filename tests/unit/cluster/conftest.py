@@ -13,6 +13,7 @@ from fathom.core.retry import RetryPolicy
 from fathom.operations.cluster.api import Cluster, Patience, connect
 from fathom.operations.cluster.following import Pace
 from tests.unit.cluster.apiserver import FakeApiServer, Object
+from tests.unit.cluster.release_objects import APPS, CORE, LABELS, OPERATOR, keep_well, operator, secret
 
 BASE = Path(__file__).parents[3] / "deploy" / "k8s" / "base"
 PLACES = {
@@ -70,3 +71,24 @@ def pace() -> Pace:
     return Pace(
         window_s=1.0, silence_s=1.0, retry=RetryPolicy(attempts=4, first_delay_s=0.0), deadline_s=60.0, patience_s=0.0
     )
+
+
+@pytest.fixture
+def sound(server: FakeApiServer) -> FakeApiServer:
+    """Return a cluster on which nothing is wrong; each case spoils one thing."""
+    server.objects["/api/v1/namespaces/research"] = {
+        "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    }
+    for path, content in list(server.objects.items()):
+        if path.startswith((f"{APPS}/deployments", f"{APPS}/statefulsets")):
+            content["status"] = {"readyReplicas": content["spec"].get("replicas", 1), "observedGeneration": 1}
+            content["metadata"]["generation"] = 1
+    claim = {"metadata": {"labels": dict(LABELS)}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Bound"}}
+    server.put(f"{CORE}/persistentvolumeclaims/data-fathom-memory-0", claim)
+    secret(server, "fathom-object-store", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    secret(server, "fathom-gateway", "token")
+    secret(server, "fathom-identity", "signing.pem", "public.pem")
+    server.put(OPERATOR, operator("v1.7.0"))
+    server.put("/apis/apps/v1/namespaces/kube-system/daemonsets/cilium", {"metadata": {"name": "cilium"}})
+    keep_well(server)
+    return server

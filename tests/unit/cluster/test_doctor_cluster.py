@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -14,63 +13,15 @@ import pytest
 import yaml
 
 from fathom.cli.doctor.cluster import OLDEST, TRAINING, certificate, examine_cluster, findings, numbers, remedy_of
-from fathom.cli.doctor.findings import Finding
 from fathom.core.retry import RetryPolicy
 from fathom.core.telemetry import Telemetry
 from fathom.operations.cluster.api import Cluster, Patience, ReleasePlace, connect
 from tests.support.certificates import DAY, Authority
-from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
+from tests.unit.cluster.apiserver import Failure, FakeApiServer
 from tests.unit.cluster.recorded import event, put_event, waiting
+from tests.unit.cluster.release_objects import APPS, CORE, NEEDS, OPERATOR, needs, operator, report, secret
 
-APPS = "/apis/apps/v1/namespaces/research"
-CORE = "/api/v1/namespaces/research"
-NEEDS = f"{CORE}/configmaps/fathom-needs"
-OPERATOR = "/apis/apps/v1/namespaces/ray-system/deployments/kuberay-operator"
 Change = Callable[[FakeApiServer], None]
-
-
-@pytest.fixture
-def sound(server: FakeApiServer) -> FakeApiServer:
-    # A cluster on which nothing is wrong; each case below spoils one thing.
-    """Everything as it should be."""
-    server.objects["/api/v1/namespaces/research"] = {
-        "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
-    }
-    for path, content in list(server.objects.items()):
-        if path.startswith((f"{APPS}/deployments", f"{APPS}/statefulsets")):
-            content["status"] = {"readyReplicas": content["spec"].get("replicas", 1), "observedGeneration": 1}
-            content["metadata"]["generation"] = 1
-    labels = {"app.kubernetes.io/name": "fathom", "app.kubernetes.io/instance": "fathom"}
-    claim = {"metadata": {"labels": labels}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Bound"}}
-    server.put(f"{CORE}/persistentvolumeclaims/data-fathom-memory-0", claim)
-    secret(server, "fathom-object-store", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-    secret(server, "fathom-gateway", "token")
-    secret(server, "fathom-identity", "signing.pem", "public.pem")
-    server.put(OPERATOR, operator("v1.7.0"))
-    server.put("/apis/apps/v1/namespaces/kube-system/daemonsets/cilium", {"metadata": {"name": "cilium"}})
-    return server
-
-
-def operator(tag: str, ready: int = 1) -> Object:
-    return {
-        "metadata": {"namespace": "ray-system", "labels": {"app.kubernetes.io/name": "kuberay-operator"}},
-        "spec": {"template": {"spec": {"containers": [{"image": f"quay.io/kuberay/operator:{tag}"}]}}},
-        "status": {"readyReplicas": ready},
-    }
-
-
-def secret(server: FakeApiServer, name: str, *keys: str) -> None:
-    data = {key: base64.b64encode(b"x").decode() for key in keys}
-    server.put(f"{CORE}/secrets/{name}", {"metadata": {"name": name}, "data": data})
-
-
-def needs(server: FakeApiServer, **more: object) -> None:
-    held = server.objects[NEEDS]
-    held["data"]["needs.json"] = json.dumps({**json.loads(held["data"]["needs.json"]), **more})
-
-
-def report(cluster: Cluster) -> dict[str, Finding]:
-    return {finding.subject: finding for finding in findings(cluster, "fathom")}
 
 
 def test_a_sound_release_has_nothing_to_mend(

@@ -14,6 +14,15 @@ from urllib.parse import quote
 
 from fathom.cli.doctor.findings import Finding, print_findings
 from fathom.cli.doctor.isolation import check_sandbox
+from fathom.cli.doctor.upkeep import (
+    check_alerts,
+    check_backups,
+    check_dashboards,
+    check_restarts,
+    check_schema,
+    check_versions,
+    find_unready,
+)
 from fathom.core.errors import FathomError, NotFound, UpstreamRefused
 from fathom.operations.cluster.api import (
     CONFIGMAPS,
@@ -64,6 +73,10 @@ class Release:
     @property
     def labels(self) -> str:
         return f"app.kubernetes.io/name=fathom,app.kubernetes.io/instance={self.name}"
+
+    def list_workloads(self) -> list[Object]:
+        """Return the Deployments and StatefulSets of the release."""
+        return [one for kind in (DEPLOYMENTS, STATEFULSETS) for one in self.cluster.list_objects(kind, self.labels)]
 
 
 def examine_cluster(place: ReleasePlace) -> int:
@@ -203,23 +216,18 @@ def check_operator_access(release: Release, place: str) -> Iterator[Finding]:
 
 def workloads(release: Release) -> Iterator[Finding]:
     """Check Deployments and StatefulSets, with the reasons of those that are not ready."""
-    cluster, found = release.cluster, 0
-    for kind in (DEPLOYMENTS, STATEFULSETS):
-        for one in cluster.list_objects(kind, release.labels):
-            found += 1
-            status, count = one.get("status") or {}, one["spec"].get("replicas", 1)
-            ready = status.get("readyReplicas", 0)
-            # Until the controller has seen the newest generation, the counts of ready pods are those of the one
-            # before.
-            rolled = status.get("observedGeneration", 0) >= one["metadata"].get("generation", 0)
-            good = ready >= count and rolled
-            detail = f"{ready}/{count} ready" + ("" if rolled else ", a change is not rolled out")
-            why = [] if good else why_not(cluster, one)
-            detail = "; ".join([detail, *(what for what, _ in why)])
-            name = one["metadata"]["name"]
-            yield Finding(
-                name, good, detail, "; ".join(remedy for _, remedy in why) or f"kubectl logs of {name}'s pods"
-            )
+    found = release.list_workloads()
+    for one in found:
+        status, count = one.get("status") or {}, one["spec"].get("replicas", 1)
+        ready = status.get("readyReplicas", 0)
+        # Until the controller has seen the newest generation, the counts of ready pods are those of the one before.
+        rolled = status.get("observedGeneration", 0) >= one["metadata"].get("generation", 0)
+        good = ready >= count and rolled
+        detail = f"{ready}/{count} ready" + ("" if rolled else ", a change is not rolled out")
+        why = [] if good else why_not(release.cluster, one)
+        detail = "; ".join([detail, *(what for what, _ in why)])
+        name = one["metadata"]["name"]
+        yield Finding(name, good, detail, "; ".join(remedy for _, remedy in why) or f"kubectl logs of {name}'s pods")
     if not found:
         yield Finding("workloads", False, f"none of release {release.name}", "helm status; helm install")
 
@@ -232,7 +240,8 @@ def why_not(cluster: Cluster, workload: Object) -> Sequence[tuple[str, str]]:
     events = [
         e for e in cluster.list_objects(EVENTS) if str((e.get("involvedObject") or {}).get("name", "")).startswith(name)
     ]
-    return [(reason.what, reason.remedy) for reason in reasons(Observed(workload, None, pods, events, None))]
+    found = [(reason.what, reason.remedy) for reason in reasons(Observed(workload, None, pods, events, None))]
+    return [*found, *find_unready(pods, events)]
 
 
 def claims(release: Release) -> Iterator[Finding]:
@@ -361,7 +370,10 @@ CHECKS: tuple[tuple[str, Callable[[Release], Iterator[Finding]]], ...] = (
     ("permissions", permissions),
     ("kinds", kinds),
     ("KubeRay", operator),
+    ("CRDs", check_schema),
+    ("version", check_versions),
     ("workloads", workloads),
+    ("restarts", check_restarts),
     ("volumes", claims),
     ("secrets", secrets),
     ("RuntimeClasses", classes),
@@ -369,4 +381,7 @@ CHECKS: tuple[tuple[str, Callable[[Release], Iterator[Finding]]], ...] = (
     ("network policies", network),
     ("stores", stores),
     ("queue", queue),
+    ("backups", check_backups),
+    ("alerts", check_alerts),
+    ("dashboards", check_dashboards),
 )
