@@ -73,6 +73,19 @@ def test_the_capacity_table_has_the_requests_of_the_values() -> None:
     assert {name: int(size.replace(",", "")) for name, size in rows} == asked
 
 
+def test_the_extrapolation_follows_from_what_a_question_costs() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    measured = re.findall(r"^\| \w+(?: \(`rules`\))? \| \d+ \| \d+ \| [\d,]+ \| [\d.]+ \| ([\d.]+) \|$", text, re.M)
+    # The last column is of three questions, in all pods.
+    each = round(sum(map(float, measured)) / 3)
+    rows = re.findall(r"^\| (\d+) in all \| (\d+) \| (\d+) \| ([\d.]+) \|$", text, re.M)
+    assert len(rows) >= 3
+    for processors, questions, users, rollouts in rows:
+        assert int(questions) == int(processors) * 60 / each
+        assert int(users) == int(processors) * 120 / each, "who ask every two minutes"
+        assert float(rollouts) == round(int(processors) / each, 2)
+
+
 def test_requests_are_not_above_the_limits() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     for name, block in {**values["services"], "defaults": values["defaults"], "nats": values["nats"]}.items():
