@@ -268,12 +268,21 @@ class ProposedMeaning(BaseModel):
     has_encoder: bool = Field(description="Whether likeness of meaning took part, or names alone.")
 
 
+class SheetEdit(Body):
+    """How a conversation shows one of its tables from now on, in place of what it said of it before."""
+
+    sheet_id: str = Field(min_length=1, max_length=200, description="Sheet.")
+    title: str = Field("", max_length=200, description="Its title there; empty is the table's own.")
+    pinned: bool = Field(False, description="Whether it stands before tables that are not pinned.")
+
+
 class ConversationEdit(Body):
     """Edit of a conversation; what is not named stays."""
 
     title: str | None = Field(None, min_length=1, max_length=200)
     pinned: bool | None = Field(None, description="Pinned conversations are listed first.")
     version: int = Field(0, ge=0, le=MAX_INT32, description="Edits this version alone; 0 edits any.")
+    sheet: SheetEdit | None = Field(None, description="Renames or pins one of its tables. Its id stays as it is.")
 
 
 class ConsentBody(Body):

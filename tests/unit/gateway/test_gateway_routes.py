@@ -483,6 +483,23 @@ async def test_a_conversation_is_renamed_and_pinned(door: Door) -> None:
     assert (await client.patch("/v1/conversations/none", json={"pinned": True})).status_code == 404
 
 
+async def test_a_table_of_a_conversation_is_renamed_and_pinned(door: Door) -> None:
+    client, house = door
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    [item] = (await client.get("/v1/conversations")).json()["conversations"]
+    url = f"/v1/conversations/{item['id']}"
+    view = {"sheet_id": SHEET_ID, "title": "Kurse 价格", "pinned": True}
+    assert (await client.patch(url, json={"sheet": view})).status_code == 200
+    edited = house.memory.edits[item["id"]]
+    assert not edited.HasField("title")
+    assert not edited.HasField("pinned")
+    assert (await client.get(url)).json()["sheets"] == [view]
+    for sheet, field in (({"sheet_id": ""}, "sheet.sheet_id"), ({"sheet_id": "t", "title": "x" * 201}, "sheet.title")):
+        refused = await client.patch(url, json={"sheet": sheet})
+        assert (refused.status_code, refused.json()["field"]) == (400, field)
+
+
 async def test_a_run_may_follow_an_earlier_turn_and_turns_are_listed_from_either_end(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:

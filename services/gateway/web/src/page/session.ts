@@ -180,7 +180,7 @@ export class Session extends Store {
   async #read(id: string, isWanted: () => boolean, place = { run: "", after: "" }): Promise<void> {
     this.isOpening = true;
     this.changed();
-    const turns = await insist(() => readTurns(id), isWanted, (thrown) => this.#wait(thrown));
+    const turns = await insist(() => readTurns(this.#queries, id), isWanted, (thrown) => this.#wait(thrown));
     if (!isWanted()) return;
     this.problem = "";
     this.#threads.take(turns);
@@ -262,7 +262,7 @@ export class Session extends Store {
   async #learn(): Promise<void> {
     const { conversation } = this;
     if (!conversation) return;
-    const found = await readNewestTurns(conversation);
+    const found = await readNewestTurns(this.#queries, conversation);
     if (conversation !== this.conversation) return;
     this.#threads.take(found);
     this.#isUnread = false;
