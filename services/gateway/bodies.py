@@ -35,6 +35,8 @@ Way = Literal["", "last", "sum", "mean"]
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 # Own tables and corpora that one question may name.
 MAX_TABLES, MAX_CORPORA = 12, 4
+# Sources that one question may leave out.
+MAX_SOURCES_OFF = 32
 # What several routes take.
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
@@ -123,6 +125,11 @@ class Ask(Body):
         max_length=MAX_CORPORA,
         description="Corpora to search, as POST /v1/documents returned them.",
     )
+    sources_off: list[str] = Field(
+        default_factory=list,
+        max_length=MAX_SOURCES_OFF,
+        description="Sources that the run must not use: `documents`, `data`, or a server of tools of GET /v1/sources.",
+    )
     consent: str = Field(
         "",
         pattern="^(|given|refused)$",
@@ -150,6 +157,7 @@ class Ask(Body):
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),
             table_ids=self.table_ids,
             corpora=self.corpora,
+            sources_off=self.sources_off,
             consent=CONSENTS[self.consent],
         )
         if self.window or self.window_tokens:

@@ -37,8 +37,8 @@ class Collector:
         if found.conversation_id and list_sheets(run):
             request = memory.ListTurnsRequest(conversation_id=found.conversation_id, page_size=1)
             with suppress(FathomError):
-                told = await self._engine.clients.memory.list_turns(request, timeout_s=TITLES_TIMEOUT_S)
-                titles = {view.sheet_id: view.title for view in told.sheets if view.title}
+                page = await self._engine.clients.memory.list_turns(request, timeout_s=TITLES_TIMEOUT_S)
+                titles = {view.sheet_id: view.title for view in page.sheets if view.title}
                 for item in list_sheets(run):
                     item.sheet.title = titles.get(item.sheet.id, item.sheet.title)
         return run

@@ -71,6 +71,14 @@ async def test_the_effort_of_a_question_may_be_chosen(door: Door) -> None:
     assert (answer.status_code, answer.json()["field"]) == (400, "effort")
 
 
+async def test_sources_may_be_switched_off_for_a_question(door: Door) -> None:
+    client, house = door
+    await ask(client, sources_off=["documents", "web"])
+    assert list(house.planner.asked[-1].sources_off) == ["documents", "web"]
+    refused = await client.post("/v1/runs", json={"question": "why?", "sources_off": ["x"] * 33})
+    assert (refused.status_code, refused.json()["field"]) == (400, "sources_off")
+
+
 async def test_a_run_is_accepted_followed_and_read(door: Door) -> None:
     client, house = door
     answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_1"})

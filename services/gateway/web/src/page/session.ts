@@ -33,7 +33,7 @@ export class Session extends Store {
   // The turn to bring into sight, when it is drawn.
   arriving: Turn | null = null;
   // What is chosen beside the question.
-  choice = { model: "", mode: "research", effort: "standard", window: "" };
+  choice = { model: "", mode: "research", effort: "standard", window: "", sources_off: [] as string[] };
   // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
   #visit = 0;
   // The turn that the running question follows, where it is not the newest.
