@@ -34,7 +34,7 @@ PURE = (
     "base/dictionary",
     "base/words",
     "composer/picker/trigger",
-    "page/threads",
+    "conversation/threads",
     "run/evidence",
     "run/marks",
     "run/run",
@@ -321,7 +321,7 @@ def test_a_conversation_is_shown_one_way_at_a_time(run_module: Runner) -> None:
     parents = {1: 0, 2: 1, 3: 2, 4: 1, 5: 4, 6: 3, 7: 99}
     turns = [{"number": number, "parent": parent, "run_id": f"run_{number}"} for number, parent in parents.items()]
     program = (
-        "const { Threads } = await load('page/threads'); const threads = new Threads(); threads.take(input);"
+        "const { Threads } = await load('conversation/threads'); const threads = new Threads(); threads.take(input);"
         "const numbers = (turns) => turns.map(({ number }) => number);"
         "print({ paths: [6, 5, 7].map((at) => numbers(threads.pathTo(at))), newest: threads.newest,"
         "  versions: ['run_2', 'run_5', 'run_1'].map((run) => numbers(threads.versionsOf(threads.find(run)))),"

@@ -12,8 +12,8 @@ import { PageContext, type PageParts, usePage } from "./context";
 import { Dialogs } from "./dialogs";
 import { Header } from "./header";
 import { useShortcuts } from "./keys";
-import { Thread } from "./thread";
-import { ToEnd } from "./to-end";
+import { Thread } from "../conversation/thread";
+import { ToEnd } from "../conversation/to-end";
 
 export function Page({ parts }: { parts: PageParts }) {
   // A change of language is a change of every word.
