@@ -445,7 +445,7 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
         "/v1/conversations/{conversation_id}", response_model=None, responses=describe_response(memory.Conversation)
     )
     async def update_conversation(conversation_id: str, edit: ConversationEdit) -> JSONResponse:
-        """Rename, pin or unpin a conversation."""
+        """Rename, pin or unpin a conversation, or one of its tables."""
         # Fields that are not named are unset in the contract as well.
         changes = edit.model_dump(exclude_none=True)
         request = memory.UpdateConversationRequest(conversation_id=conversation_id, **changes)

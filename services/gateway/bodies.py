@@ -35,6 +35,8 @@ Way = Literal["", "last", "sum", "mean"]
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 # Own tables and corpora that one question may name.
 MAX_TABLES, MAX_CORPORA = 12, 4
+# Sources that one question may leave out.
+MAX_SOURCES_OFF = 32
 # What several routes take.
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
@@ -123,6 +125,11 @@ class Ask(Body):
         max_length=MAX_CORPORA,
         description="Corpora to search, as POST /v1/documents returned them.",
     )
+    sources_off: list[str] = Field(
+        default_factory=list,
+        max_length=MAX_SOURCES_OFF,
+        description="Sources that the run must not use: `documents`, `data`, or a server of tools of GET /v1/sources.",
+    )
     consent: str = Field(
         "",
         pattern="^(|given|refused)$",
@@ -150,6 +157,7 @@ class Ask(Body):
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),
             table_ids=self.table_ids,
             corpora=self.corpora,
+            sources_off=self.sources_off,
             consent=CONSENTS[self.consent],
         )
         if self.window or self.window_tokens:
@@ -268,12 +276,21 @@ class ProposedMeaning(BaseModel):
     has_encoder: bool = Field(description="Whether likeness of meaning took part, or names alone.")
 
 
+class SheetEdit(Body):
+    """How a conversation shows one of its tables from now on, in place of what it said of it before."""
+
+    sheet_id: str = Field(min_length=1, max_length=200, description="Sheet.")
+    title: str = Field("", max_length=200, description="Its title there; empty is the table's own.")
+    pinned: bool = Field(False, description="Whether it stands before tables that are not pinned.")
+
+
 class ConversationEdit(Body):
     """Edit of a conversation; what is not named stays."""
 
     title: str | None = Field(None, min_length=1, max_length=200)
     pinned: bool | None = Field(None, description="Pinned conversations are listed first.")
     version: int = Field(0, ge=0, le=MAX_INT32, description="Edits this version alone; 0 edits any.")
+    sheet: SheetEdit | None = Field(None, description="Renames or pins one of its tables. Its id stays as it is.")
 
 
 class ConsentBody(Body):

@@ -26,6 +26,7 @@ from fathom.services.memory.reviews.erasing import delete_of_runs
 from fathom.services.memory.reviews.store import Reviews
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
 from fathom.services.memory.segments.storage import delete_turns
+from fathom.services.memory.sheets.views import SheetView, check_view, list_views, put_view
 from fathom.services.memory.threads import cut_page, load_thread, read_parent
 
 # Bounds of what one call may store; far above what the pages and the planner write.
@@ -220,6 +221,11 @@ class Engine:
         page = found[:size]
         return page, write_token(of, page[-1].number) if len(found) > size else ""
 
+    async def list_sheet_views(self, conversation: str) -> list[SheetView]:
+        """Return how a conversation shows some of its tables; an unknown one has said nothing."""
+        tenant = current_tenant()
+        return await self.database.run_transaction(lambda db: list_views(db, tenant, conversation))
+
     async def list_conversations(
         self, size: int = 0, token: str = "", searched: str = ""
     ) -> tuple[list[Conversation], str]:
@@ -251,8 +257,15 @@ class Engine:
             return page, ""
         return page, write_token(of, int(page[-1].pinned), page[-1].updated, page[-1].id)
 
-    async def update(self, conversation: str, title: str | None, pinned: bool | None, version: int = 0) -> Conversation:
-        """Rename or pin a conversation; with ``version`` only if it is still the one of that many edits.
+    async def update(
+        self,
+        conversation: str,
+        title: str | None,
+        pinned: bool | None,
+        version: int = 0,
+        sheet: SheetView | None = None,
+    ) -> Conversation:
+        """Rename or pin a conversation or one of its tables; with ``version`` only if it has still that many edits.
 
         Raises ``NotFound``, ``InvalidField``, and ``Conflict`` when somebody else has edited it since.
         """
@@ -263,10 +276,13 @@ class Engine:
         check_text("title", title or "", MAX_TITLE_CHARS)
         if version < 0:
             raise InvalidField("version", "must not be negative")
-        tenant = current_tenant()
+        view = check_view(sheet) if sheet else None
+        tenant, principal = current_tenant(), current_principal()
         chosen = (CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)
-        # A None leaves its column as it is. The time of the last use stays, too: renaming is no turn.
-        values: dict[str, Any] = {"version": CONVERSATIONS.c.version + 1}
+        # A None leaves its column as it is. The time of the last use stays, too: renaming is no turn. What is said of a
+        # table alone is no edit either, since lists of conversations do not show it; its row is locked all the same.
+        is_edit = view is None or title is not None or pinned is not None
+        values: dict[str, Any] = {"version": CONVERSATIONS.c.version + int(is_edit)}
         values |= {} if title is None else {"title": title}
         values |= {} if pinned is None else {"pinned": int(pinned)}
 
@@ -279,6 +295,8 @@ class Engine:
                 (current,) = db.execute(select(CONVERSATIONS.c.version).where(*chosen)).one()
                 message = f"version: the conversation was edited meanwhile: it is version {current}, not {version}"
                 raise Conflict(message, metadata={"field": "version", "version": str(current)})
+            if view is not None:
+                put_view(db, tenant, principal, conversation, view)
             query = select_conversations(tenant).where(CONVERSATIONS.c.id == conversation)
             return parse_conversation(db.execute(query).one())
 

@@ -94,6 +94,25 @@ FEEDBACK = Table(
     UniqueConstraint("tenant", "request", name="feedback_by_request"),
     Index("feedback_by_run", "tenant", "run"),
 )
+# How a conversation shows its tables; one without a row is shown as it is.
+SHEET_VIEWS = Table(
+    "sheet_views",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("conversation", Text, primary_key=True),
+    Column("sheet", Text, primary_key=True),
+    # "" for the table's own.
+    Column("title", Text, nullable=False),
+    Column("pinned", Integer, nullable=False),
+    # Who said so, as the caller's identity says.
+    Column("principal", Text, nullable=False),
+    ForeignKeyConstraint(
+        ["tenant", "conversation"],
+        ["conversations.tenant", "conversations.id"],
+        name="sheet_views_of_conversation",
+        ondelete="CASCADE",
+    ),
+)
 SEGMENTS = Table(
     "segments",
     METADATA,

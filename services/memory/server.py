@@ -29,6 +29,7 @@ from fathom.services.memory.segments.messages import found_to_proto, wanted_from
 from fathom.services.memory.segments.middle import MiddleTerm
 from fathom.services.memory.segments.summarising import PolicyWriter
 from fathom.services.memory.segments.vectors import DatafetchVectors
+from fathom.services.memory.sheets.views import SheetView
 from fathom.services.memory.times import to_timestamp
 from fathom.transport.rpc.service import Service
 
@@ -113,7 +114,9 @@ class MemoryServicer(ReviewServicer):
     async def ListTurns(self, request: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
         asked = (request.conversation_id, request.page_size, request.page_token, request.through)
         page, token = await self._engine.list_turns(*asked, is_newest_first=request.newest_first)
-        return pb.ListTurnsResponse(turns=[turn_to_proto(turn) for turn in page], next_page_token=token)
+        views = await self._engine.list_sheet_views(request.conversation_id)
+        sheets = [pb.SheetView(sheet_id=view.sheet, title=view.title, pinned=view.pinned) for view in views]
+        return pb.ListTurnsResponse(turns=[turn_to_proto(turn) for turn in page], next_page_token=token, sheets=sheets)
 
     async def ListConversations(self, request: pb.ListConversationsRequest, call: Call) -> pb.ListConversationsResponse:
         page, token = await self._engine.list_conversations(request.page_size, request.page_token, request.query)
@@ -126,11 +129,11 @@ class MemoryServicer(ReviewServicer):
     ) -> pb.UpdateConversationResponse:
         title = request.title if request.HasField("title") else None
         pinned = request.pinned if request.HasField("pinned") else None
-        return pb.UpdateConversationResponse(
-            conversation=conversation_to_proto(
-                await self._engine.update(request.conversation_id, title, pinned, request.version)
-            )
-        )
+        sheet = None
+        if request.HasField("sheet"):
+            sheet = SheetView(request.sheet.sheet_id, request.sheet.title, request.sheet.pinned)
+        edited = await self._engine.update(request.conversation_id, title, pinned, request.version, sheet)
+        return pb.UpdateConversationResponse(conversation=conversation_to_proto(edited))
 
     async def DeleteConversation(
         self, request: pb.DeleteConversationRequest, call: Call

@@ -243,6 +243,7 @@ class ResourcesFactory:
             # Called for bugs only: an expected failure of a tool is a result for the model, not a line of the log.
             lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
             cut_short.results if cut_short else (),
+            task.tools_off,
         )
 
     def _make_ending(self, python: Python, task: Task) -> Ending:

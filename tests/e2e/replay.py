@@ -385,6 +385,8 @@ class ReplayMemory:
         self.refusal: FathomError | None = None
         """Raised by deletions."""
         self.edits: dict[str, memory.UpdateConversationRequest] = {}
+        self.sheets: dict[str, dict[str, memory.SheetView]] = {}
+        """How conversations show their tables, by the tables' ids."""
         self.page_size = 0
         """Conversations on a page; 0 leaves it to the request."""
         self.reviews = ReplayReviews()
@@ -409,7 +411,8 @@ class ReplayMemory:
         turns = self._turns(request.conversation_id)
         if not turns or request.conversation_id in self.deleted:
             raise NotFound("conversation", request.conversation_id)
-        return memory.ListTurnsResponse(turns=reversed(turns) if request.newest_first else turns)
+        sheets = self.sheets.get(request.conversation_id, {}).values()
+        return memory.ListTurnsResponse(turns=reversed(turns) if request.newest_first else turns, sheets=sheets)
 
     async def ListConversations(
         self, request: memory.ListConversationsRequest, call: Call
@@ -448,6 +451,8 @@ class ReplayMemory:
             raise NotFound("conversation", request.conversation_id)
         kept = self.edits.setdefault(request.conversation_id, memory.UpdateConversationRequest())
         kept.MergeFrom(request)
+        if request.HasField("sheet"):
+            self.sheets.setdefault(request.conversation_id, {})[request.sheet.sheet_id] = request.sheet
         return memory.UpdateConversationResponse(conversation=self._describe(request.conversation_id))
 
     async def DeleteConversation(

@@ -226,7 +226,7 @@ async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Br
     await expect(entries).to_have_count(3)
     await entries.nth(1).locator("input").click()
     await expect(page.locator(".todo li.done")).to_have_count(2)
-    await entries.nth(0).locator("button").click()
+    await entries.nth(0).get_by_role("button", name="Remove").click()
     await expect(entries).to_have_count(2)
     kept = [(item.text, item.state) for item in house.planner.runs[run_id].todo]
     assert kept == [("<b>drawdown</b>", "done"), ("compare with the index", "open")]

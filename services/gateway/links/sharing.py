@@ -151,7 +151,7 @@ class Sharing:
         async def read(run_id: str) -> Report | None:
             async with places:
                 try:
-                    run = (await self._engine.read_run(run_id)).trajectory
+                    run = await self._collector.read_run(run_id)
                     withheld = Redaction() if link.gives_uploads else await self._find_private(run)
                     report = await self._collector.collect(redact(run, withheld, link.language), link.language, {})
                     return replace(report, withheld=withheld.places)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import FailedPrecondition, FathomError
 from fathom.services.gateway.engine import Engine, list_figures
@@ -15,6 +17,8 @@ from fathom.services.gateway.tables import View
 
 # A report shows what a table looks like; all of its rows are an export of their own.
 SHOWN_ROWS = 50
+# Titles are worth less than the file, which does not wait long for them.
+TITLES_TIMEOUT_S = 3.0
 
 
 class Collector:
@@ -22,6 +26,22 @@ class Collector:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    async def read_run(self, run_id: str) -> trajectory.Trajectory:
+        """Return a run whose tables have the titles that their conversation gives them; raise ``NotFound``.
+
+        Where the conversation cannot be read, they have their own.
+        """
+        found = await self._engine.read_run(run_id)
+        run = found.trajectory
+        if found.conversation_id and list_sheets(run):
+            request = memory.ListTurnsRequest(conversation_id=found.conversation_id, page_size=1)
+            with suppress(FathomError):
+                page = await self._engine.clients.memory.list_turns(request, timeout_s=TITLES_TIMEOUT_S)
+                titles = {view.sheet_id: view.title for view in page.sheets if view.title}
+                for item in list_sheets(run):
+                    item.sheet.title = titles.get(item.sheet.id, item.sheet.title)
+        return run
 
     def begin(self, run: trajectory.Trajectory, language: str) -> Report:
         """Return the report of a run, still without rows and figures."""

@@ -81,8 +81,8 @@ class Exporter:
             if writer := self._writers.get(order.format):
                 content, title = await writer(order)
                 return Exported(content, MEDIA_TYPES[order.format], title)
-            run = await self._engine.read_run(order.run_id)
-            report = await self._collector.collect(run.trajectory, order.language, order.pictures)
+            run = await self._collector.read_run(order.run_id)
+            report = await self._collector.collect(run, order.language, order.pictures)
             # The writing, up to a second, does not hold up other requests.
             content, policy = await asyncio.to_thread(write_report, report, order)
             return Exported(content, MEDIA_TYPES[order.format], report.question, policy)
@@ -92,13 +92,13 @@ class Exporter:
         return await asyncio.to_thread(write_trace, run), str(run["trajectory"]["question"])
 
     async def _write_notebook(self, order: Order) -> tuple[bytes, str]:
-        run = (await self._engine.read_run(order.run_id)).trajectory
+        run = await self._collector.read_run(order.run_id)
         figures = await self._collector.collect_figures(run, order.pictures)
         content = await asyncio.to_thread(write_notebook, run, order.language, order.base_url, figures)
         return content, run.question
 
     async def _write_workbook(self, order: Order) -> tuple[bytes, str]:
-        run = require_answer((await self._engine.read_run(order.run_id)).trajectory)
+        run = require_answer(await self._collector.read_run(order.run_id))
         writer = WorkbookWriter(self._collector.begin(run, order.language))
         for item in {item.sheet.id: item for item in list_sheets(run)}.values():
             arrow = await self._collector.read_sheet(item.sheet.id)

@@ -146,6 +146,10 @@ class Task:
     """Tables of earlier turns and of the caller, in the Python session from the beginning, numbered before the rest."""
     corpora: tuple[str, ...] = ()
     """Corpora that are searched; empty searches the planner's."""
+    tools_off: frozenset[str] = frozenset()
+    """Tools of sources that its user has switched off for this question."""
+    sources_off: tuple[str, ...] = ()
+    """Names of these sources, for its sub-runs."""
     data_summary: str = ""
     """Summary of the data there are, for the system prompt; "" for a task without the tools of the data."""
     tools: tuple[str, ...] = ()

@@ -46,6 +46,7 @@ from fathom.services.planner.runs.replay import replay
 from fathom.services.planner.runs.repository import Header, Leg, RunRepository, as_of_run, first_leg
 from fathom.services.planner.runs.waiting import Entrance
 from fathom.services.planner.runs.worker import Worker
+from fathom.services.planner.tasks import list_tools_off
 from fathom.services.planner.workflow.convert import PLAYED_BY
 from fathom.services.planner.workflow.rewriting import Reading
 from fathom.transport.bus.base import Backlog
@@ -127,6 +128,7 @@ class Runs:
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
         await self._validate_corpora(request)
+        list_tools_off(self.config, request.sources_off)
         validate_instructions(request)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)

@@ -103,6 +103,7 @@ class SubRunClient:
             ),
             sampling=sampling_to_proto(task.sampling),
             corpora=task.corpora,
+            sources_off=task.sources_off,
         )
         return Header(
             run_id=run_id,

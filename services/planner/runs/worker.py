@@ -52,7 +52,7 @@ from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.waiting import Pace
-from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
+from fathom.services.planner.tasks import TaskMaker, Wanted, list_tools_off, read_follow_up
 from fathom.services.planner.workflow.convert import FORMS
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
 from fathom.services.planner.workflow.rewriting import (
@@ -419,6 +419,8 @@ class Worker:
             instructions=request.instructions,
             recording=recording,
             corpora=tuple(request.corpora),
+            tools_off=list_tools_off(self.config, request.sources_off),
+            sources_off=tuple(request.sources_off),
         )
 
     async def finish(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -86,14 +86,16 @@ class Registry:
         bounds: CallLimits | None = None,
         report: Report = ignore,
         known: Sequence[ToolResult] = (),
+        off: Set[str] = frozenset(),
     ) -> None:
         """Create the registry; a function that makes ``tools`` is called when they are first asked for.
 
         ``material`` is the number of existing materials, ``report`` receives unexpected exceptions. ``known`` are
-        results of an unfinished round of a previous worker, whose calls are not repeated.
+        results of an unfinished round of a previous worker, whose calls are not repeated. ``off`` names tools that are
+        not offered, and are refused by name where they are called all the same.
         """
         self._known = {result.call.id: result for result in known}
-        self._given = tools
+        self._given, self._off = tools, off
         self._material = material
         self._bounds, self._report = bounds or CallLimits(), report
         self.waits = Waits()
@@ -102,7 +104,8 @@ class Registry:
     # An episode of tags that answers at once, as a model does that has learnt nothing yet, has no use for them.
     @cached_property
     def _tools(self) -> Mapping[str, Tool]:
-        return {tool.name: tool for tool in (self._given() if callable(self._given) else self._given)}
+        given = self._given() if callable(self._given) else self._given
+        return {tool.name: tool for tool in given if tool.name not in self._off}
 
     # Asked once, by the first call: to look at a protocol's methods takes longer than to pass the gates.
     @cached_property
@@ -173,6 +176,8 @@ class Registry:
 
     def _validate(self, call: ToolCall) -> tuple[Tool, Mapping[str, object]]:
         tool = self._tools.get(call.name)
+        if call.name in self._off:
+            raise InvalidField(call.name, "is switched off for this question; use other tools, or say what is missing")
         if tool is None:
             raise NotFound("tool", call.name[:80], sorted(self._tools))
         return tool, make_validator(tool.name, tool.parameters).validate(read_arguments(call))

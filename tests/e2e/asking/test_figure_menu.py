@@ -95,3 +95,26 @@ async def test_a_figure_leads_to_the_code_that_drew_it(browser: Browser) -> None
         cell = page.locator('#panel-body [data-number="3"]')
         await expect(cell).to_be_in_viewport()
         await expect(cell).to_contain_text('px.line(growth, title="Growth of 100")')
+
+
+async def test_the_values_of_candlesticks_are_their_four_prices(browser: Browser) -> None:
+    script = make_script()
+    days = [day.isoformat() for day in trading_days(3)]
+    prices = {"open": [1.5, 2.5, 3.5], "high": [4, 5, 6], "low": [0.5, 1, 2], "close": [2, 3, 4]}
+    trace = {"type": "candlestick", "name": "AAA", "x": days, **prices}
+    script.figures = [
+        {"data": [trace], "layout": {"title": {"text": "AAA by day"}, "xaxis": {"title": {"text": "date"}}}}
+    ]
+    async with show_answer(browser, script) as watched:
+        page = watched.page
+        figure = page.locator(".plotly-figure")
+        await expect(figure.locator(".nsewdrag").first).to_be_visible()
+        name, content = await download(page, "Values (CSV)")
+        rows = list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
+        assert (name, rows[0]) == ("AAA by day.csv", ["date", "AAA open", "AAA high", "AAA low", "AAA close"])
+        assert rows[1][1:] == ["1.5", "4", "0.5", "2"]
+        assert rows[3][1:] == ["3.5", "6", "2", "4"]
+        await figure.get_by_role("button", name="Values", exact=True).press("Enter")
+        table = figure.get_by_role("table", name="AAA by day")
+        await expect(table.get_by_role("row")).to_have_count(4)
+        await expect(table.get_by_role("row").last.get_by_role("cell")).to_have_text(["3.5", "6", "2.0", "4"])

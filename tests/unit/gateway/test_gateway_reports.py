@@ -26,7 +26,7 @@ from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.pdf import is_drawable
 from tests.e2e.replay import ReplayHouse
-from tests.e2e.script import HOSTILE
+from tests.e2e.script import HOSTILE, SHEET_ID
 
 Door = tuple[httpx.AsyncClient, ReplayHouse]
 # One white point.
@@ -195,6 +195,26 @@ async def test_a_workbook_has_whole_tables_with_unit_source_and_date(door: Door)
     columns = list(book["Columns"].values)
     assert columns[2][:6] == (data.title, "AAA.close_adj", "USD", "synthetic 1.0", None, "2020-10-15")
     assert columns[2][8] == "30 of 30 rows"
+
+
+@pytest.mark.parametrize("is_memory_there", [True, False])
+async def test_files_name_tables_as_the_conversation_does(door: Door, is_memory_there: bool) -> None:
+    client, url = await run_answer(door, ANSWER)
+    memory = door[1].memory
+    [item] = (await client.get("/v1/conversations")).json()["conversations"]
+    view = {"sheet_id": SHEET_ID, "title": "Kurse 价格", "pinned": False}
+    assert (await client.patch(f"/v1/conversations/{item['id']}", json={"sheet": view})).status_code == 200
+    if not is_memory_there:
+        memory.deleted.add(item["id"])
+    name = "Kurse 价格" if is_memory_there else "Adjusted close of AAA and BBB"
+    text = (await client.get(url, params={"format": "md"})).text
+    assert f"[1]: {name}" in text or f"1. {name}" in text or name in text.split("## ")[-1]
+    book = openpyxl.load_workbook(io.BytesIO((await client.get(url, params={"format": "xlsx"})).content))
+    assert name[:31] in [sheet.title for sheet in book]
+    notebook = json.loads((await client.get(url, params={"format": "ipynb"})).content)
+    assert any(f"# {name}" in "".join(cell["source"]) for cell in notebook["cells"])
+    trace = (await client.get(url, params={"format": "json"})).json()
+    assert "Kurse" not in json.dumps(trace, ensure_ascii=False), "the record stays as it is"
 
 
 async def test_a_notebook_has_the_cells_that_ran_and_reads_its_tables(door: Door) -> None:

@@ -71,6 +71,14 @@ async def test_the_effort_of_a_question_may_be_chosen(door: Door) -> None:
     assert (answer.status_code, answer.json()["field"]) == (400, "effort")
 
 
+async def test_sources_may_be_switched_off_for_a_question(door: Door) -> None:
+    client, house = door
+    await ask(client, sources_off=["documents", "web"])
+    assert list(house.planner.asked[-1].sources_off) == ["documents", "web"]
+    refused = await client.post("/v1/runs", json={"question": "why?", "sources_off": ["x"] * 33})
+    assert (refused.status_code, refused.json()["field"]) == (400, "sources_off")
+
+
 async def test_a_run_is_accepted_followed_and_read(door: Door) -> None:
     client, house = door
     answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_1"})
@@ -481,6 +489,23 @@ async def test_a_conversation_is_renamed_and_pinned(door: Door) -> None:
         refused = await client.patch(url, json=body)
         assert (refused.status_code, refused.json()["field"]) == (400, field)
     assert (await client.patch("/v1/conversations/none", json={"pinned": True})).status_code == 404
+
+
+async def test_a_table_of_a_conversation_is_renamed_and_pinned(door: Door) -> None:
+    client, house = door
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    [item] = (await client.get("/v1/conversations")).json()["conversations"]
+    url = f"/v1/conversations/{item['id']}"
+    view = {"sheet_id": SHEET_ID, "title": "Kurse 价格", "pinned": True}
+    assert (await client.patch(url, json={"sheet": view})).status_code == 200
+    edited = house.memory.edits[item["id"]]
+    assert not edited.HasField("title")
+    assert not edited.HasField("pinned")
+    assert (await client.get(url)).json()["sheets"] == [view]
+    for sheet, field in (({"sheet_id": ""}, "sheet.sheet_id"), ({"sheet_id": "t", "title": "x" * 201}, "sheet.title")):
+        refused = await client.patch(url, json={"sheet": sheet})
+        assert (refused.status_code, refused.json()["field"]) == (400, field)
 
 
 async def test_a_run_may_follow_an_earlier_turn_and_turns_are_listed_from_either_end(

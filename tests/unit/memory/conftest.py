@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     with psycopg.connect(url, autocommit=True) as connection:
         # Faster than making the tables anew for every test.
         if connection.execute("select to_regclass('conversations')").fetchone() != (None,):
-            names = "conversations, turns, feedback, segments, pages, facts, stances, review_items, review_decisions"
+            names = "conversations, sheet_views, turns, feedback, segments, pages, facts, stances, review_items, review_decisions"
             connection.execute(f"truncate {names} restart identity")
     return url
 

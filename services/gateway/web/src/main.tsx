@@ -14,8 +14,8 @@ import { Outbox } from "./connection/outbox";
 import { Layout } from "./page/layout";
 import { Root } from "./page/root";
 import { Route } from "./page/route";
-import { Session } from "./page/session";
-import { Unlisted } from "./page/unlisted";
+import { Session } from "./conversation/session";
+import { Unlisted } from "./conversation/unlisted";
 
 const queries = makeQueryClient();
 const [uploads, unlisted, outbox] = [new Uploads(() => findLimits(queries)), new Unlisted(), new Outbox()];

@@ -49,6 +49,17 @@ def test_a_schema_that_is_none_is_refused_each_time() -> None:
             _ = Registry([Strange(parameters={"type": "no type"})]).specs
 
 
+async def test_a_tool_that_is_switched_off_is_not_offered_and_refused_by_name() -> None:
+    tool, other = Strange(), Strange(name="other")
+    registry = Registry([tool, other], off={"strange"})
+    assert [spec.name for spec in registry.specs] == ["other"]
+    result = await registry.call("c1", ToolCall("c1", "strange", "{}"))
+    assert result.status is ToolStatus.INVALID
+    assert "strange" in result.content
+    assert "is switched off for this question" in result.content
+    assert tool.seen == []
+
+
 @dataclass
 class Strange:
     """A tool that does what its argument says."""

@@ -135,12 +135,24 @@ class ListTurnsRequest(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., through: _Optional[int] = ..., newest_first: bool = ...) -> None: ...
 
 class ListTurnsResponse(_message.Message):
-    __slots__ = ("turns", "next_page_token")
+    __slots__ = ("turns", "next_page_token", "sheets")
     TURNS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SHEETS_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
     next_page_token: str
-    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    sheets: _containers.RepeatedCompositeFieldContainer[SheetView]
+    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., sheets: _Optional[_Iterable[_Union[SheetView, _Mapping]]] = ...) -> None: ...
+
+class SheetView(_message.Message):
+    __slots__ = ("sheet_id", "title", "pinned")
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    sheet_id: str
+    title: str
+    pinned: bool
+    def __init__(self, sheet_id: _Optional[str] = ..., title: _Optional[str] = ..., pinned: bool = ...) -> None: ...
 
 class ListConversationsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "query")
@@ -179,16 +191,18 @@ class ListConversationsResponse(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[Conversation, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateConversationRequest(_message.Message):
-    __slots__ = ("conversation_id", "title", "pinned", "version")
+    __slots__ = ("conversation_id", "title", "pinned", "version", "sheet")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     PINNED_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHEET_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     title: str
     pinned: bool
     version: int
-    def __init__(self, conversation_id: _Optional[str] = ..., title: _Optional[str] = ..., pinned: bool = ..., version: _Optional[int] = ...) -> None: ...
+    sheet: SheetView
+    def __init__(self, conversation_id: _Optional[str] = ..., title: _Optional[str] = ..., pinned: bool = ..., version: _Optional[int] = ..., sheet: _Optional[_Union[SheetView, _Mapping]] = ...) -> None: ...
 
 class UpdateConversationResponse(_message.Message):
     __slots__ = ("conversation",)

@@ -88,7 +88,7 @@ class Recording(_message.Message):
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[RecordingMode, str]] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids", "corpora", "history", "instructions", "recording", "consent", "parent_turn")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids", "corpora", "history", "instructions", "recording", "consent", "parent_turn", "sources_off")
     class PromptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,7 @@ class RunRequest(_message.Message):
     RECORDING_FIELD_NUMBER: _ClassVar[int]
     CONSENT_FIELD_NUMBER: _ClassVar[int]
     PARENT_TURN_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_OFF_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     conversation_id: str
@@ -132,7 +133,8 @@ class RunRequest(_message.Message):
     recording: Recording
     consent: _trajectory_pb2.Consent
     parent_turn: int
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., corpora: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ..., consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ..., parent_turn: _Optional[int] = ...) -> None: ...
+    sources_off: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., corpora: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ..., consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ..., parent_turn: _Optional[int] = ..., sources_off: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
     __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form", "remembered")

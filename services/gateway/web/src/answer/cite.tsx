@@ -5,22 +5,24 @@ import { word } from "../base/words";
 import { linesBehind, partsBehind, sentencesOf } from "../run/evidence";
 import type { CodeItem, Item, SheetItem } from "../run/rows";
 import { kindOf } from "../run/run";
+import { useSheetViews } from "../side/sheet-views";
 import { Carded } from "./card";
-import { originOf, pageOf, titleOf } from "./material";
+import { Title, originOf, pageOf, titleOf } from "./material";
 import { findCells } from "./tables/sheet";
 
 const SNIPPET = 320;
 const cut = (text: string, length = SNIPPET): string => (text.length > length ? `${text.slice(0, length).trimEnd()}…` : text);
 
 export function Cite({ number, item, onOpen }: { number: number; item: Item | undefined; onOpen: (item: Item) => void }) {
+  const views = useSheetViews();
   if (!item) return <button type="button" className="cite unknown" aria-label={`${number}: ${word("unknown")}`} data-cite={number}>{number}</button>;
   const kind = kindOf(item);
   return (
-    <Carded className={`cite ${kind}`} aria-label={`${word(kind)} ${number}: ${titleOf(item)}`} data-cite={number} onClick={() => onOpen(item)}
+    <Carded className={`cite ${kind}`} aria-label={`${word(kind)} ${number}: ${titleOf(item, views)}`} data-cite={number} onClick={() => onOpen(item)}
       card={(anchor) => (
         <>
           <div className={`kind ${kind}`}>{`[${number}] ${word(kind)}`}</div>
-          <strong>{titleOf(item)}</strong><div className="dim">{originOf(item)}</div>
+          <strong><Title item={item} /></strong><div className="dim">{originOf(item)}</div>
           <Excerpt item={item} sentence={sentenceAt(anchor)} />
         </>
       )}>{number}</Carded>

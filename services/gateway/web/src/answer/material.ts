@@ -1,18 +1,21 @@
 // What a material is called and where it is from, in one line each.
-import { computation, count, day, provenance } from "../base/format";
+import { computation, day, provenance, sizeOf } from "../base/format";
 import { language, word } from "../base/words";
-import type { CodeRecord } from "../contract/types";
+import type { CodeRecord, SheetView } from "../contract/types";
 import type { Item } from "../run/rows";
 import type { Run } from "../run/run";
+import { titleIn, useSheetViews } from "../side/sheet-views";
 
 const firstLine = (code: string): string => code.split("\n").find((line) => line.trim() && !/^\s*(#|import |from )/.test(line)) ?? code;
 
-export function titleOf(item: Item): string {
+export function titleOf(item: Item, views: SheetView[]): string {
   if (item.passage) return item.passage.title || item.passage.id;
-  if (item.sheet) return item.sheet.title;
+  if (item.sheet) return titleIn(views, item.sheet);
   if (item.code) return item.purpose || firstLine(item.code.code);
   return `${word("missing")}: ${item.missing?.subject ?? ""}`;
 }
+
+export const Title = ({ item }: { item: Item }): string => titleOf(item, useSheetViews());
 
 // A page as both languages say it; "" for what has no pages.
 export const pageOf = (page: number): string => (page ? (language() === "zh" ? `第 ${page} ${word("page")}` : `${word("page")} ${page}`) : "");
@@ -21,7 +24,7 @@ export function originOf(item: Item): string {
   if (item.passage) return [item.passage.source, pageOf(item.passage.page), day(item.passage.publish_time)].filter(Boolean).join(" · ");
   if (item.sheet) {
     const { sources, asOf } = provenance(item.sheet);
-    const size = `${count(item.sheet.rows)} ${word("rows")} × ${item.sheet.columns.length} ${word("columns")}`;
+    const size = sizeOf(item.sheet);
     return [item.variable, size, computation(item), sources, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
   }
   if (item.code) return `${word("code")} · ${item.code.ok ? word("ok") : word("failed")}`;

@@ -1,6 +1,6 @@
 // Numbers, times and durations as a terminal user reads them.
 import type { Material, Sheet } from "../contract/types";
-import { language, word } from "./words";
+import { counted, language, plural, word } from "./words";
 
 const chosen = { decimals: "" };
 // Whether a comma or a point stands before decimals; "" leaves it to the page's language.
@@ -69,6 +69,10 @@ export function computation(item: Material): string {
   const from = (item.computed_from ?? []).join(", ");
   return `${word("computedBy")} [${item.computed_by}]${from ? ` ← ${from}` : ""}`;
 }
+
+// Such as "1,511 rows × 3 columns".
+export const sizeOf = ({ rows, columns }: Sheet): string =>
+  `${count(rows)} ${plural("rows", Number(rows))} × ${counted(columns.length, "columns")}`;
 
 // Sources and last date of a sheet, from its columns.
 export function provenance(sheet: Sheet): { sources: string; asOf: string } {

@@ -12,7 +12,13 @@ function firstLanguage(): Language {
 export const language = (): Language => chosen.language;
 // Some keys are composed of what the contract says, so that any text may be asked for.
 export const word = (key: string): string => (WORDS[chosen.language] as Record<string, string>)[key] ?? key;
-export const counted = (number: number, one: string, many: string): string => `${number} ${word(number === 1 ? one : many)}`;
+// The form of a word or sentence that goes with a number; the dictionary has "rows" for most and "rows_one" where a
+// language says it otherwise of one.
+export function plural(key: string, number: number): string {
+  const form = `${key}_${new Intl.PluralRules(chosen.language).select(number)}`;
+  return word(form in WORDS[chosen.language] ? form : key);
+}
+export const counted = (number: number, key: string): string => `${number} ${plural(key, number)}`;
 
 export function setLanguage(name: Language): void {
   chosen.language = name;

@@ -10,6 +10,7 @@ import { Choices, ModelChoice, useModels } from "./choices";
 import { obey, useCommands } from "./commands";
 import { describeExcess, useLimits } from "./limits";
 import { Picker, describePicking, usePicking } from "./picker/picker";
+import { SourcesMenu } from "./sources-menu";
 import { UploadChips } from "./upload-chips";
 import { ACCEPTED } from "./uploads";
 
@@ -36,6 +37,7 @@ export function Composer() {
           }} />
           <ModelChoice models={models} />
           <Choices />
+          <SourcesMenu />
           <Excess />
           <span className="spacer" />
           <span className="dim hint wide-only">{word("hint")}</span>

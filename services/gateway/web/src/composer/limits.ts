@@ -4,7 +4,7 @@ import { type QueryClient, useQuery } from "@tanstack/react-query";
 
 import { count } from "../base/format";
 import { KEYS, readLimits } from "../base/queries";
-import { word } from "../base/words";
+import { plural, word } from "../base/words";
 import type { Limits } from "../contract/types";
 
 const LIMITS = { queryKey: KEYS.limits, queryFn: readLimits, staleTime: Infinity };
@@ -16,7 +16,7 @@ export function describeExcess(question: string, limits: Limits | null): string 
   const most = limits?.max_question_chars ?? Infinity;
   // Characters as the gateway counts them, which leaves out what stands around the question.
   const over = [...question.trim()].length - most;
-  return over > 0 ? word("tooLong").replace("{over}", count(over)).replace("{most}", count(most)) : "";
+  return over > 0 ? plural("tooLong", over).replace("{over}", count(over)).replace("{most}", count(most)) : "";
 }
 
 export const findLimits = (queries: QueryClient): Promise<Limits | null> =>
@@ -27,5 +27,5 @@ export function refuseFile(file: File, isTable: boolean, tables: number, limits:
   if (!limits) return "";
   const { max_upload_bytes: bytes, max_tables: most } = limits;
   if (file.size > bytes) return word("fileTooLarge").replace("{size}", count(file.size)).replace("{most}", count(bytes));
-  return isTable && tables >= most ? word("tooManyTables").replace("{most}", count(most)) : "";
+  return isTable && tables >= most ? plural("tooManyTables", most).replace("{most}", count(most)) : "";
 }

@@ -1,7 +1,7 @@
 // The files that go with the question, as chips.
 import { count } from "../base/format";
 import { useStore } from "../base/store";
-import { counted, word } from "../base/words";
+import { counted, plural, word } from "../base/words";
 import { usePage } from "../page/context";
 import { type Upload, isTable } from "./uploads";
 
@@ -26,7 +26,7 @@ export function UploadChips() {
 function describe({ sheet, passages, state, issues }: Upload): string {
   if (state === "reading") return word("readingFile");
   const size = sheet
-    ? `${count(sheet.rows)} ${word("rows")} · ${counted(sheet.columns.length, "columns", "columns")}`
-    : counted(passages ?? 0, "onePassage", "passages");
+    ? `${count(sheet.rows)} ${plural("rows", Number(sheet.rows))} · ${counted(sheet.columns.length, "columns")}`
+    : counted(passages ?? 0, "passages");
   return issues ? `${size} · ${word(sheet ? "unreadRows" : "unreadParts")}${word("colon")} ${issues}` : size;
 }

@@ -39,6 +39,7 @@ export type ImportedTable = Schemas["fathom.api.datafetch.v1.ImportTableResponse
 export type Sheet = Schemas["fathom.api.datafetch.v1.Sheet"];
 export type Conversation = Schemas["fathom.api.memory.v1.Conversation"];
 export type Conversations = Schemas["fathom.api.memory.v1.ListConversationsResponse"];
+export type SheetView = Schemas["fathom.api.memory.v1.SheetView"];
 export type Fact = Schemas["fathom.api.memory.v1.Fact"];
 export type Facts = Schemas["fathom.api.memory.v1.ListFactsResponse"];
 export type Turns = Schemas["fathom.api.memory.v1.ListTurnsResponse"];

@@ -8,8 +8,8 @@ import type { Connection } from "../connection/connection";
 import type { Outbox } from "../connection/outbox";
 import type { Draft } from "../composer/draft";
 import type { Layout } from "./layout";
-import type { Session } from "./session";
-import type { Unlisted } from "./unlisted";
+import type { Session } from "../conversation/session";
+import type { Unlisted } from "../conversation/unlisted";
 
 export interface PageParts {
   connection: Connection;

@@ -93,6 +93,11 @@ export class Layout extends Store {
     if (isOpening && document.activeElement instanceof HTMLElement) this.#openers[surface] = document.activeElement;
   }
 
+  // A field that takes Escape itself keeps the drawer around it open.
+  readonly leaveEscape = (event: KeyboardEvent): void => {
+    if (event.target instanceof Element && event.target.matches("[data-escape]")) event.preventDefault();
+  };
+
   // Gives the focus back to what opened the thing that is closed; for Radix, which knows its own triggers only.
   readonly restoreFocus = (surface: Surface) => (event: Event): void => {
     event.preventDefault();

@@ -5,19 +5,15 @@ import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { Composer, useDrop } from "../composer/composer";
 import { OfflineBanner } from "../connection/banner";
-import { Repeat } from "../repeat/repeat";
-import { Share } from "../share/share";
 import { useFacts, valueOf } from "../side/facts";
 import { Panel } from "../side/panel";
 import { Sidebar } from "../side/sidebar";
 import { PageContext, type PageParts, usePage } from "./context";
+import { Dialogs } from "./dialogs";
 import { Header } from "./header";
-import { Help } from "./help";
 import { useShortcuts } from "./keys";
-import { Palette } from "./palette";
-import { Settings } from "./settings";
-import { Thread } from "./thread";
-import { ToEnd } from "./to-end";
+import { Thread } from "../conversation/thread";
+import { ToEnd } from "../conversation/to-end";
 
 export function Page({ parts }: { parts: PageParts }) {
   // A change of language is a change of every word.
@@ -36,7 +32,7 @@ export function Page({ parts }: { parts: PageParts }) {
       <Wishes />
       <a className="skip" href="#question" onClick={(event) => { event.preventDefault(); document.getElementById("question")?.focus(); }}>{word("skip")}</a>
       <Columns />
-      <Palette /><Settings /><Help /><Share /><Repeat />
+      <Dialogs />
     </PageContext>
   );
 }

@@ -9,16 +9,11 @@ import { word } from "../base/words";
 import { usePage } from "./context";
 import { TABS } from "./layout";
 import { addressOf, useMayReview } from "./route";
-import { DialogSheet } from "./sheet";
 
 interface Action {
   name: string;
   keys?: string;
   act: () => void;
-}
-
-export function Palette() {
-  return <DialogSheet name="palette" title={word("palette")} className="palette"><Choices /></DialogSheet>;
 }
 
 function useActions(): Action[] {
@@ -47,7 +42,7 @@ function useActions(): Action[] {
   ];
 }
 
-function Choices() {
+export function Palette() {
   const { layout, session } = usePage();
   const [text, setText] = useState("");
   const query = text.trim();

@@ -13,7 +13,6 @@ import { SourceSettings } from "../settings/sources";
 import { CHOICES, prefer, useFacts, valueOf } from "../side/facts";
 import { Choice } from "./choice";
 import { usePage } from "./context";
-import { DialogSheet } from "./sheet";
 
 const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 // Preferences that memory keeps, in the order of the sheet.
@@ -22,10 +21,6 @@ const REMEMBERED = ["colours", "units", "decimals", "language", "depth", "memory
 const TABS = ["general", "models", "sources"] as const;
 
 export function Settings() {
-  return <DialogSheet name="settings" title={word("settings")} className="settings-dialog"><Parts /></DialogSheet>;
-}
-
-function Parts() {
   return (
     <Tabs.Root defaultValue="general" className="settings">
       <Tabs.List aria-label={word("settings")}>{TABS.map((tab) => <Tabs.Trigger key={tab} value={tab}>{word(`settings_${tab}`)}</Tabs.Trigger>)}</Tabs.List>

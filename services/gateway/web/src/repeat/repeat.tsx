@@ -13,7 +13,6 @@ import type { Schedule } from "../contract/types";
 import { Choice } from "../page/choice";
 import { usePage } from "../page/context";
 import type { Repeated } from "../page/layout";
-import { DialogSheet } from "../page/sheet";
 import { ScheduleEntries } from "./schedule-list";
 import { EVERY, type Every, type NewSchedule as Wish, daysOf, listZones, makeSchedule, nameOfWeekday, ownZone } from "./schedules";
 
@@ -22,10 +21,6 @@ const USUAL = "08:00";
 const SURE_DAYS = 28;
 
 export function Repeat() {
-  return <DialogSheet name="repeat" title={word("repeat")} className="repeat-dialog"><Body /></DialogSheet>;
-}
-
-function Body() {
   const { layout } = usePage();
   useStore(layout);
   return <>{layout.repeated && <NewSchedule repeated={layout.repeated} />}<ScheduleEntries /></>;

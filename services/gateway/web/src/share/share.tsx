@@ -11,7 +11,6 @@ import { counted, language, word } from "../base/words";
 import type { MadeLink } from "../contract/types";
 import { Choice } from "../page/choice";
 import { usePage } from "../page/context";
-import { DialogSheet } from "../page/sheet";
 import { LinkList } from "./link-list";
 import { type Wish, addressOfLink, makeLink } from "./links";
 
@@ -20,10 +19,6 @@ const AUDIENCES = ["tenant", "anyone"] as const;
 const LIFETIMES = ["1", "7", "30", "90", "365"] as const;
 
 export function Share() {
-  return <DialogSheet name="share" title={word("share")} className="share"><Body /></DialogSheet>;
-}
-
-function Body() {
   const { layout } = usePage();
   useStore(layout);
   return (
@@ -64,7 +59,7 @@ function NewLink({ run, conversation }: { run: string; conversation: string }) {
       <p className="dim">{word("shareNote")}</p>
       <Choice label={word("shareWhat")} value={subject} names={conversation ? SUBJECTS : ["answer"]} nameOf={(name) => word(`share_${name}`)} onChoose={setSubject} />
       <Choice label={word("shareWho")} value={audience} names={AUDIENCES} nameOf={(name) => word(`share_${name}`)} onChoose={setAudience} />
-      <Choice label={word("shareUntil")} value={days} names={LIFETIMES} nameOf={(name) => counted(Number(name), "oneDay", "days")} onChoose={setDays} />
+      <Choice label={word("shareUntil")} value={days} names={LIFETIMES} nameOf={(name) => counted(Number(name), "days")} onChoose={setDays} />
       <label className="reason"><input type="checkbox" checked={givesUploads} onChange={(event) => setGivesUploads(event.target.checked)} />{word("shareUploads")}</label>
       <p className="dim">{word("shareUploadsNote")}</p>
       <div className="choice"><button type="submit" className="primary" aria-busy={isBusy || undefined}>{word("makeLink")}</button></div>

@@ -6,7 +6,7 @@ import type { Drawing } from "../answer/figures/plotly";
 import { asProblem, path, post } from "../base/api";
 import { announce } from "../base/announce";
 import { duration } from "../base/format";
-import { word } from "../base/words";
+import { counted, word } from "../base/words";
 import type { CellResult } from "../contract/types";
 import type { CodeItem } from "../run/rows";
 import { Section } from "../turn/rows";
@@ -84,7 +84,7 @@ function Given({ run, result }: { run: string; result: CellResult }) {
       {shown.map(([title, text]) => <Section key={title} title={title} text={text} />)}
       {!shown.length && !result.figures.length && <p className="dim">{word("nothingPrinted")}</p>}
       {result.figures.map((figure, place) => <Shown key={place} run={run} place={place} figure={figure} />)}
-      {result.left_out > 0 && <p className="dim">{`${result.left_out} ${word("leftOut")}`}</p>}
+      {result.left_out > 0 && <p className="dim">{counted(result.left_out, "leftOut")}</p>}
     </section>
   );
 }

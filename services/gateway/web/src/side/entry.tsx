@@ -77,12 +77,22 @@ export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, o
   );
 }
 
-function Act({ label, title, sign, onAct }: { label: string; title: string; sign: string; onAct: () => void }) {
-  return <button type="button" className="quiet act" aria-label={`${word(label)}: ${title}`} title={word(label)} onClick={onAct}>{sign}</button>;
+interface ActProps {
+  // Among the page's words.
+  label: string;
+  title: string;
+  sign: string;
+  className?: string;
+  isOff?: boolean;
+  onAct: () => void;
+}
+
+export function Act({ label, title, sign, className = "", isOff, onAct }: ActProps) {
+  return <button type="button" className={`quiet act ${className}`} disabled={isOff} aria-label={`${word(label)}: ${title}`} title={word(label)} onClick={onAct}>{sign}</button>;
 }
 
 // The title as a field: Enter keeps what is written, Escape and leaving it the old title.
-function TitleField({ title, onLeave }: { title: string; onLeave: (isByKey: boolean, title?: string) => void }) {
+export function TitleField({ title, label = "rename", onLeave }: { title: string; label?: string; onLeave: (isByKey: boolean, title?: string) => void }) {
   const [text, setText] = useState(title);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.select(), []);
@@ -91,7 +101,7 @@ function TitleField({ title, onLeave }: { title: string; onLeave: (isByKey: bool
     event.preventDefault(); // on the page Escape stops the run
     onLeave(true, event.key === "Enter" ? text.trim() : "");
   };
-  return <input ref={field} className="title" value={text} maxLength={200} autoFocus aria-label={word("rename")}
+  return <input ref={field} className="title" data-escape value={text} maxLength={200} autoFocus aria-label={word(label)}
     onChange={(event) => setText(event.target.value)} onKeyDown={act} onBlur={() => onLeave(false)} />;
 }
 

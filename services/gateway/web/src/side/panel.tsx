@@ -9,7 +9,8 @@ import { TABS, type Tab } from "../page/layout";
 import type { Run } from "../run/run";
 import { useFacts } from "./facts";
 import { Memory } from "./memory";
-import { Code, Sources, Steps, Tables } from "./views";
+import { Tables, useTables } from "./sheets";
+import { Code, Sources, Steps } from "./views";
 
 export function Panel() {
   const { layout } = usePage();
@@ -19,7 +20,7 @@ export function Panel() {
     <Dialog.Root open={layout.isPanelOpen} onOpenChange={(isOpen) => layout.togglePanel(isOpen)}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
-        <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus("panel")}>
+        <Dialog.Content asChild aria-describedby={undefined} onEscapeKeyDown={layout.leaveEscape} onCloseAutoFocus={layout.restoreFocus("panel")}>
           <div id="panel" className="panel drawer"><Dialog.Title className="sr-only">{word("panel")}</Dialog.Title><Body /></div>
         </Dialog.Content>
       </Dialog.Portal>
@@ -51,7 +52,8 @@ function PanelTabs({ run, onClose }: { run: Run | null; onClose: () => void }) {
   });
   // Each view is of one run; memory is of none, and what is written there stays while runs come and go.
   const view = tab === "memory" ? tab : `${tab} ${run?.id ?? ""}`;
-  const numberOf = (name: Tab): number => (name === "memory" ? facts.length : run ? sizeOf(run, name) : 0);
+  const tables = useTables(run).length;
+  const numberOf = (name: Tab): number => ({ memory: facts.length, data: tables }[name as string] ?? (run ? sizeOf(run, name as OfRun) : 0));
   return (
     <Tabs.Root className="tabbed" value={tab} onValueChange={(name) => layout.show(name as Tab)}>
       <div className="tabs">
@@ -67,14 +69,18 @@ function PanelTabs({ run, onClose }: { run: Run | null; onClose: () => void }) {
   );
 }
 
-function sizeOf(run: Run, tab: Exclude<Tab, "memory">): number {
-  return { sources: run.material.size, data: run.of("sheet").length, code: run.of("code").length, trace: run.calls.length }[tab];
+// What shows one run alone.
+type OfRun = Exclude<Tab, "memory" | "data">;
+
+function sizeOf(run: Run, tab: OfRun): number {
+  return { sources: run.material.size, code: run.of("code").length, trace: run.calls.length }[tab];
 }
 
 function viewOf(tab: Tab, run: Run | null): ReactNode {
   if (tab === "memory") return <Memory />;
+  if (tab === "data") return <Tables run={run} />;
   const isEmpty = !run || (tab === "trace" ? !run.rows.length && !run.over : !sizeOf(run, tab));
   if (isEmpty) return <p className="dim">{word("nothing")}</p>;
-  const View = { sources: Sources, data: Tables, code: Code, trace: Steps }[tab];
+  const View = { sources: Sources, code: Code, trace: Steps }[tab];
   return <View run={run} />;
 }

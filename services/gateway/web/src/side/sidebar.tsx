@@ -26,7 +26,7 @@ export function Sidebar() {
     <Dialog.Root open={layout.isSidebarOpen} onOpenChange={(isOpen) => layout.toggleSidebar(isOpen)}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
-        <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus("sidebar")}>
+        <Dialog.Content asChild aria-describedby={undefined} onEscapeKeyDown={layout.leaveEscape} onCloseAutoFocus={layout.restoreFocus("sidebar")}>
           <div id="sidebar" className="sidebar drawer"><Dialog.Title className="sr-only">{word("conversations")}</Dialog.Title><Body /></div>
         </Dialog.Content>
       </Dialog.Portal>
@@ -95,7 +95,7 @@ function Conversations({ query }: { query: string }) {
   const shown = query ? [] : unlisted.items;
   return (
     <div id="conversations" ref={place} title={list.error ? asProblem(list.error).message : undefined} aria-busy={list.isFetching || undefined}>
-      {query && <p className="dim found" role="status">{items.length ? `${counted(items.length, "oneFound", "found")}${list.hasNextPage ? " +" : ""}` : word("noneFound")}</p>}
+      {query && <p className="dim found" role="status">{items.length ? `${counted(items.length, "found")}${list.hasNextPage ? " +" : ""}` : word("noneFound")}</p>}
       {shown.length > 0 && <h3>{word("running")}</h3>}
       {shown.map((item) => <RunningEntry key={item.id} title={item.title} isCurrent={item.id === session.conversation} onOpen={() => open(item.id)} />)}
       {items.map((item, index) => (

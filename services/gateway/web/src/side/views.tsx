@@ -1,12 +1,11 @@
 // What the panel's tabs show of a run: its sources, its tables, its code, its steps.
 import { useState } from "react";
 
-import { originOf, titleOf } from "../answer/material";
-import { LiveTable } from "../answer/tables/table";
+import { Title, originOf } from "../answer/material";
 import { CellAgain } from "./cell-again";
 import { path } from "../base/api";
 import { count, duration } from "../base/format";
-import { word } from "../base/words";
+import { plural, word } from "../base/words";
 import type { Sheet, Usage } from "../contract/types";
 import type { CodeItem, Item } from "../run/rows";
 import { type Run, kindOf } from "../run/run";
@@ -25,7 +24,7 @@ export function Sources({ run }: { run: Run }) {
           {`[${item.number}] ${word(kind)}`}<span className="spacer" />
           {run.over && kind !== "missing" && <span className="dim">{word(isCited(item) ? "cited" : "uncited")}</span>}
         </div>
-        <strong>{titleOf(item)}</strong><div className="dim">{originOf(item)}</div>
+        <strong><Title item={item} /></strong><div className="dim">{originOf(item)}</div>
         <Detail item={item} />
       </section>
     );
@@ -57,19 +56,6 @@ function Quote({ text }: { text: string }) {
   return <blockquote>{`${text.slice(0, SNIPPET)}… `}<button type="button" className="quiet" onClick={() => setWhole(true)}>{word("more")}</button></blockquote>;
 }
 
-export function Tables({ run }: { run: Run }) {
-  return run.of("sheet").map((item) => {
-    const { number, sheet, variable } = item;
-    const size = `${count(sheet.rows)} ${word("rows")} × ${sheet.columns.length} ${word("columns")}`;
-    return (
-      <section key={number} data-number={number}>
-        <div className="dim">{`[${number}] ${size} · ${word("used")} ${variable}`}</div>
-        <LiveTable item={item} />
-      </section>
-    );
-  });
-}
-
 export function Code({ run }: { run: Run }) {
   return run.of("code").map((item) => {
     const state = item.code.ok ? "ok" : "failed";
@@ -98,7 +84,7 @@ export function usageOf({ prompt_tokens, completion_tokens, cached_tokens, reaso
   const read = `${count(prompt_tokens)}${part(cached_tokens, "cachedTokens")}`;
   const written = `${count(completion_tokens)}${part(reasoning_tokens, "reasoningTokens")}`;
   const price = Number(cost) ? ` · ${word("cost")} ${Number(cost).toPrecision(3)}` : "";
-  return `${read} + ${written} ${word("tokens")}${estimated ? `, ${word("estimated")}` : ""}${price}`;
+  return `${read} + ${written} ${plural("tokens", Number(completion_tokens))}${estimated ? `, ${word("estimated")}` : ""}${price}`;
 }
 
 export function Steps({ run }: { run: Run }) {

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { call, path } from "../base/api";
 import { columnFormat, minuteOfSecond } from "../base/format";
 import { KEYS } from "../base/queries";
-import { counted, word } from "../base/words";
+import { counted, plural, word } from "../base/words";
 import type { RunChanges } from "../contract/types";
 
 // Such as the gateway names the runs of schedules.
@@ -15,16 +15,16 @@ export function Changes({ run, isAnswered }: { run: string; isAnswered: boolean 
   const { data } = useQuery({ queryKey: [...KEYS.changes(run), isAnswered], queryFn: () => call<RunChanges>(path("runs", run, "changes")), staleTime: Infinity });
   if (!data) return null;
   const { before, missed, due, changed, compared, tables, uncompared } = data;
-  const said = [due && `${word("askedBySchedule")} ${minuteOfSecond(due)}`, missed && counted(missed, "oneMissed", "manyMissed")].filter(Boolean);
+  const said = [due && `${word("askedBySchedule")} ${minuteOfSecond(due)}`, missed && counted(missed, "manyMissed")].filter(Boolean);
   return (
     <aside className="changes" aria-label={word("since")}>
       {said.length > 0 && <p className="dim">{said.join(" · ")}</p>}
       {isAnswered && !before && <p>{word("noneBefore")}</p>}
       {before && !changed && !tables.length && !uncompared && <p>{word("noChange")}</p>}
-      {changed > 0 && <p>{`${word("since")}${word("colon")} ${changed} / ${compared} ${word("figuresDiffer")}`}</p>}
+      {changed > 0 && <p>{`${word("since")}${word("colon")} ${changed} / ${compared} ${plural("figuresDiffer", changed)}`}</p>}
       {changed > 0 && <Figures figures={data.figures} rest={changed - data.figures.length} />}
       {tables.map((table, place) => <Table key={place} table={table} />)}
-      {uncompared > 0 && <p className="dim">{`${uncompared} ${word("uncompared")}`}</p>}
+      {uncompared > 0 && <p className="dim">{counted(uncompared, "uncompared")}</p>}
     </aside>
   );
 }
@@ -53,7 +53,7 @@ function Row({ name, before, after }: { name: string; before: unknown; after: un
 }
 
 function Table({ table: { title, added, removed, changed, cells } }: { table: RunChanges["tables"][number] }) {
-  const counts = [added && `${added} ${word("rowsMore")}`, removed && `${removed} ${word("rowsFewer")}`, changed && `${changed} ${word("cellsDiffer")}`].filter(Boolean);
+  const counts = [added && counted(added, "rowsMore"), removed && counted(removed, "rowsFewer"), changed && counted(changed, "cellsDiffer")].filter(Boolean);
   return (
     <section>
       <p>{`${title}${word("colon")} ${counts.join(" · ")}`}</p>

@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 
 import { count, duration } from "../base/format";
-import { counted, word } from "../base/words";
+import { counted, plural, word } from "../base/words";
 import { type MarkRow, type Row, type ThoughtRow, type ToolRow, isThought, isTool } from "../run/rows";
 
 const ICONS: Record<string, string> = { search: "⌕", fetch: "▤", data: "▦", catalogue: "☷", sql: "⋈", python: "λ", finish: "✓", think: "…", todo: "☑", recall: "↺", delegate: "⑂" };
@@ -104,8 +104,8 @@ function Mark({ row }: { row: MarkRow }) {
     case "staged":
       return <StageMark row={row} />;
     default: {
-      const tokens = `${count(row.tokens_before)} → ${count(row.tokens_after)} ${word("tokens")}`;
-      const dropped = counted(row.dropped_steps.length, "one_step", "steps");
+      const tokens = `${count(row.tokens_before)} → ${count(row.tokens_after)} ${plural("tokens", Number(row.tokens_after))}`;
+      const dropped = counted(row.dropped_steps.length, "steps");
       return <Happening icon="⇲">{word("compacted")}<span className="dim">{`${row.policy} · ${dropped} · ${tokens}`}</span></Happening>;
     }
   }
@@ -113,7 +113,7 @@ function Mark({ row }: { row: MarkRow }) {
 
 // A stage of the workflow in one line.
 function StageMark({ row }: { row: MarkRow & { mark: "staged" } }) {
-  const said = [row.text, row.sent.length && counted(row.sent.length, "sub_question", "sub_questions"),
+  const said = [row.text, row.sent.length && counted(row.sent.length, "sub_questions"),
     row.flaws.length && `${row.flaws.length} ${word("mended")}`].filter(Boolean).join(" · ");
   return (
     <Happening icon="▸" data-stage={row.name}>

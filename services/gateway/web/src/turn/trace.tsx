@@ -2,7 +2,7 @@
 import { useRef, useState } from "react";
 
 import { count, duration } from "../base/format";
-import { counted, word } from "../base/words";
+import { counted, plural, word } from "../base/words";
 import type { Run } from "../run/run";
 import { TraceRow } from "./rows";
 import type { Turn } from "./turn";
@@ -42,7 +42,7 @@ export function Trace({ turn }: { turn: Turn }) {
 // How full the model's window is.
 function Fullness({ run }: { run: Run }) {
   if (run.over || !run.tokens) return null;
-  const title = [count(run.tokens), run.window && `/ ${count(run.window)}`, word("tokens")].filter(Boolean).join(" ");
+  const title = [count(run.tokens), run.window && `/ ${count(run.window)}`, plural("tokens", Number(run.window || run.tokens))].filter(Boolean).join(" ");
   return <meter min={0} max={1} high={FULL} value={run.window ? run.tokens / run.window : 0} title={title} aria-label={word("context")} />;
 }
 
@@ -62,10 +62,10 @@ function sayNow(run: Run): string {
 
 function summaryOf(run: Run): string {
   const calls = run.calls.length;
-  const parts = [word(run.state), ...(run.protocol === "PROTOCOL_WORKFLOW" ? [word("mode_workflow")] : []), counted(calls, "one_step", "steps")];
+  const parts = [word(run.state), ...(run.protocol === "PROTOCOL_WORKFLOW" ? [word("mode_workflow")] : []), counted(calls, "steps")];
   const sheets = run.of("sheet").length;
   const passages = run.of("passage").length;
-  if (passages) parts.push(counted(passages, "one_source", "n_sources"));
-  if (sheets) parts.push(counted(sheets, "one_sheet", "sheets"));
+  if (passages) parts.push(counted(passages, "n_sources"));
+  if (sheets) parts.push(counted(sheets, "sheets"));
   return parts.join(" · ");
 }

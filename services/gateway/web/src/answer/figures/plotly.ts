@@ -22,6 +22,10 @@ export interface Trace {
   z?: Values;
   values?: Values;
   labels?: Values;
+  open?: Values;
+  high?: Values;
+  low?: Values;
+  close?: Values;
 }
 export type Title = string | { text?: string };
 export interface Axis {

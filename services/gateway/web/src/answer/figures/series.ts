@@ -8,20 +8,34 @@ export interface Grid {
 
 const at = (values: Values | undefined, place: number): unknown => values?.[place] ?? null;
 
-// One row per place on the common axis, one column per trace; of shares a row per name.
+interface Column {
+  name: string;
+  places: Values | undefined;
+  values: Values | undefined;
+}
+
+// What candlesticks and bars of prices have in place of one value.
+const PRICES = ["open", "high", "low", "close"] as const;
+
+function columnsOf(trace: Trace, place: number): Column[] {
+  const name = trace.name || `series ${place + 1}`;
+  const places = trace.labels ?? trace.x;
+  const prices = PRICES.flatMap((price) => (trace[price] ? [{ name: `${name} ${price}`, places, values: trace[price] }] : []));
+  return prices.length ? prices : [{ name, places, values: trace.values ?? trace.y ?? trace.z }];
+}
+
+// One row per place on the common axis, one column per trace and four per trace of prices; of shares a row per name.
 export function gridOf(traces: Trace[], axis: string): Grid {
-  const named = traces.map((trace, place) => trace.name || `series ${place + 1}`);
+  const columns = traces.flatMap(columnsOf);
   const rows = new Map<string, unknown[]>();
-  traces.forEach((trace, column) => {
-    const places = trace.labels ?? trace.x;
-    const values = trace.values ?? trace.y ?? trace.z;
+  columns.forEach(({ places, values }, column) => {
     const length = Math.max(places?.length ?? 0, values?.length ?? 0);
     for (let place = 0; place < length; place += 1) {
       const key = places ? at(places, place) : place;
-      const row = rows.get(String(key)) ?? [key, ...traces.map(() => null)];
+      const row = rows.get(String(key)) ?? [key, ...columns.map(() => null)];
       row[column + 1] = at(values, place);
       rows.set(String(key), row);
     }
   });
-  return { header: [axis, ...named], rows: [...rows.values()] };
+  return { header: [axis, ...columns.map(({ name }) => name)], rows: [...rows.values()] };
 }

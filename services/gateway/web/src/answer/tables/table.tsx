@@ -7,8 +7,9 @@ import { asProblem, path } from "../../base/api";
 import { announce } from "../../base/announce";
 import { type Scale, columnFormat, computation, count, provenance } from "../../base/format";
 import { useStore } from "../../base/store";
-import { word } from "../../base/words";
+import { plural, word } from "../../base/words";
 import { usePage } from "../../page/context";
+import { useSheetTitle } from "../../side/sheet-views";
 import type { Material, TablePage } from "../../contract/types";
 import { ColumnsMenu } from "./columns-menu";
 import { scaleOf, useLargest } from "./number-forms";
@@ -40,6 +41,7 @@ const columnsOf = (columns: TablePage["columns"]): ColumnDef<Features, Line>[] =
 
 export function LiveTable({ item }: { item: SheetOf }) {
   const { sheet, variable } = item;
+  const title = useSheetTitle(sheet);
   const [wanted, setWanted] = useState<View>(WHOLE);
   const [problem, setProblem] = useState("");
   const scroll = useRef<HTMLDivElement>(null);
@@ -51,7 +53,7 @@ export function LiveTable({ item }: { item: SheetOf }) {
   if (rows.total !== total) setTotal(rows.total);
   const { view } = rows;
   useEffect(() => { if (scroll.current) scroll.current.scrollTop = 0; }, [view]);
-  useEffect(() => { if (rows.isLoaded && view.filter) announce(`${count(rows.total)} ${word("rows")}`); }, [rows.isLoaded, rows.total, view.filter]);
+  useEffect(() => { if (rows.isLoaded && view.filter) announce(`${count(rows.total)} ${plural("rows", rows.total)}`); }, [rows.isLoaded, rows.total, view.filter]);
 
   const names = rows.columns.map(({ name }) => name).join("\n");
   const columns = useMemo(() => columnsOf(rows.columns), [names]);
@@ -82,22 +84,22 @@ export function LiveTable({ item }: { item: SheetOf }) {
   const copy = async (): Promise<void> => {
     const header = rows.columns.map(({ name }) => (unitOf(name) ? `${name} (${unitOf(name)})` : name));
     const values = await readAll(sheet.id, view, rows.total, MOST_COPIED);
-    await navigator.clipboard.writeText(asTsv(header, values, [sheet.title, ...originOf(item)]));
-    announce(`${count(values.length)} ${word("rows")}: ${word("copied")}`);
+    await navigator.clipboard.writeText(asTsv(header, values, [title, ...originOf(item)]));
+    announce(`${count(values.length)} ${plural("rows", values.length)}: ${word("copied")}`);
   };
 
   return (
-    <figure className="table" data-table={variable} aria-busy={rows.isBusy || undefined} aria-label={sheet.title}>
+    <figure className="table" data-table={variable} aria-busy={rows.isBusy || undefined} aria-label={title}>
       <figcaption>
-        <span className="tag">{variable}</span><strong>{sheet.title}</strong><span className="spacer" />
+        <span className="tag">{variable}</span><strong>{title}</strong><span className="spacer" />
         <RowFilter onFilter={(filter) => setWanted({ ...wanted, filter })} />
         <NumberMenu form={form} isReached={(scale) => rows.columns.some(({ name }) => scaleIn(name, scale) === scale)}
           onChoose={(chosen) => numbers.choose(sheet.id, chosen)} />
         <ColumnsMenu columns={table.getAllLeafColumns()} />
         <CopyButton copy={copy} onProblem={setProblem} />
-        {["csv", "xlsx"].map((format) => <a key={format} href={fileOf(item, format)} download>{format.toUpperCase()}</a>)}
+        {["csv", "xlsx"].map((format) => <a key={format} href={fileOf(item, title, format)} download>{format.toUpperCase()}</a>)}
       </figcaption>
-      <div ref={scroll} className="scroll" tabIndex={0} role="group" aria-label={sheet.title}>
+      <div ref={scroll} className="scroll" tabIndex={0} role="group" aria-label={title}>
         <div className="sizer" style={{ height: total ? `${(head.current?.offsetHeight ?? 2 * ROW_PX) + total * ROW_PX}px` : undefined }}>
           <table aria-rowcount={total + 1} style={{ marginTop: `${first * ROW_PX}px` }}>
             <thead><tr ref={head}>{shown.map((column) => (
@@ -173,8 +175,8 @@ function originOf(item: SheetOf): string[] {
   return [computation(item), sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`].filter(Boolean);
 }
 
-const fileOf = ({ sheet }: SheetOf, format: string): string =>
-  `${path("tables", sheet.id, "export")}?${new URLSearchParams({ format, name: sheet.title })}`;
+const fileOf = ({ sheet }: SheetOf, name: string, format: string): string =>
+  `${path("tables", sheet.id, "export")}?${new URLSearchParams({ format, name })}`;
 
 function RowFilter({ onFilter }: { onFilter: (words: string) => void }) {
   const typing = useRef<ReturnType<typeof setTimeout>>(undefined);

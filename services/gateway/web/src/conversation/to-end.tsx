@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "react";
 
 import { useStore } from "../base/store";
 import { word } from "../base/words";
-import { usePage } from "./context";
+import { usePage } from "../page/context";
 
 // What stands below the last answer is no reason to leave it.
 const NEAR_PX = 120;

@@ -33,7 +33,7 @@ export class Session extends Store {
   // The turn to bring into sight, when it is drawn.
   arriving: Turn | null = null;
   // What is chosen beside the question.
-  choice = { model: "", mode: "research", effort: "standard", window: "" };
+  choice = { model: "", mode: "research", effort: "standard", window: "", sources_off: [] as string[] };
   // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
   #visit = 0;
   // The turn that the running question follows, where it is not the newest.
@@ -180,7 +180,7 @@ export class Session extends Store {
   async #read(id: string, isWanted: () => boolean, place = { run: "", after: "" }): Promise<void> {
     this.isOpening = true;
     this.changed();
-    const turns = await insist(() => readTurns(id), isWanted, (thrown) => this.#wait(thrown));
+    const turns = await insist(() => readTurns(this.#queries, id), isWanted, (thrown) => this.#wait(thrown));
     if (!isWanted()) return;
     this.problem = "";
     this.#threads.take(turns);
@@ -262,7 +262,7 @@ export class Session extends Store {
   async #learn(): Promise<void> {
     const { conversation } = this;
     if (!conversation) return;
-    const found = await readNewestTurns(conversation);
+    const found = await readNewestTurns(this.#queries, conversation);
     if (conversation !== this.conversation) return;
     this.#threads.take(found);
     this.#isUnread = false;

@@ -3,7 +3,7 @@ import { EXAMPLES } from "../base/dictionary";
 import { useStore } from "../base/store";
 import { language, word } from "../base/words";
 import { TurnView } from "../turn/turn-view";
-import { usePage } from "./context";
+import { usePage } from "../page/context";
 
 // From here on, turns out of sight are not laid out.
 const MANY = 20;

@@ -1,6 +1,8 @@
 // The turns of a conversation, read from the gateway.
+import type { QueryClient } from "@tanstack/react-query";
+
 import { Problem, call, path } from "../base/api";
-import { insist, readRun } from "../base/queries";
+import { KEYS, insist, readRun } from "../base/queries";
 import type { Turns } from "../contract/types";
 import type { Turn } from "../turn/turn";
 import type { KnownTurn } from "./threads";
@@ -14,22 +16,28 @@ export function passOverAbsence(thrown: unknown): null {
   return null;
 }
 
+// Each page of turns says how the conversation shows its tables.
+function takePage(queries: QueryClient, id: string, found: Turns): KnownTurn[] {
+  queries.setQueryData(KEYS.sheets(id), found.sheets);
+  return found.turns;
+}
+
 // All turns of a conversation, page by page.
-export async function readTurns(id: string): Promise<KnownTurn[]> {
+export async function readTurns(queries: QueryClient, id: string): Promise<KnownTurn[]> {
   const turns: KnownTurn[] = [];
   let next = "";
   do {
     const found: Turns = await call(`${path("conversations", id)}?${new URLSearchParams({ page_token: next })}`);
-    turns.push(...found.turns);
+    turns.push(...takePage(queries, id, found));
     next = found.next_page_token;
   } while (next);
   return turns;
 }
 
-export async function readNewestTurns(id: string): Promise<KnownTurn[]> {
+export async function readNewestTurns(queries: QueryClient, id: string): Promise<KnownTurn[]> {
   const parts = new URLSearchParams({ order: "newest", page_size: String(NEWEST) });
   const found = await call<Turns>(`${path("conversations", id)}?${parts}`).catch(passOverAbsence);
-  return found?.turns ?? [];
+  return found ? takePage(queries, id, found) : [];
 }
 
 // Fills a turn from its run's record; without the record, with the answer as memory has it.

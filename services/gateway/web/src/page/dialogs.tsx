@@ -1,0 +1,42 @@
+// The dialogs of the page. What stands in one is read when it is first opened: most visits open none.
+import { type ComponentType, type LazyExoticComponent, Suspense, lazy } from "react";
+
+import { useStore } from "../base/store";
+import { word } from "../base/words";
+import { usePage } from "./context";
+import type { DialogName } from "./layout";
+import { DialogSheet } from "./sheet";
+
+interface Described {
+  // Name of its title among the page's words.
+  title: string;
+  className?: string;
+  Content: LazyExoticComponent<ComponentType>;
+}
+
+// A part of the page that is read when it is first wanted. One that cannot be read says so in its place.
+export const readLater = (read: () => Promise<ComponentType>): LazyExoticComponent<ComponentType> =>
+  lazy(async () => ({ default: await read().catch((): ComponentType => Unread) }));
+
+const DIALOGS: Record<Exclude<DialogName, "">, Described> = {
+  palette: { title: "palette", className: "palette", Content: readLater(async () => (await import("./palette")).Palette) },
+  settings: { title: "settings", className: "settings-dialog", Content: readLater(async () => (await import("./settings")).Settings) },
+  help: { title: "keys", Content: readLater(async () => (await import("./help")).Help) },
+  share: { title: "share", className: "share", Content: readLater(async () => (await import("../share/share")).Share) },
+  repeat: { title: "repeat", className: "repeat-dialog", Content: readLater(async () => (await import("../repeat/repeat")).Repeat) },
+};
+
+export function Dialogs() {
+  const { preferences } = usePage();
+  useStore(preferences);
+  return Object.entries(DIALOGS).map(([name, { title, className, Content }]) => (
+    <DialogSheet key={name} name={name as DialogName} title={word(title)} className={className}>
+      <Suspense fallback={<p className="dim" role="status">{word("readingList")}</p>}><Content /></Suspense>
+    </DialogSheet>
+  ));
+}
+
+// Its file is away, or was replaced by that of a newer version.
+function Unread() {
+  return <p role="alert">{word("unreadPart")} <button type="button" onClick={() => location.reload()}>{word("reload")}</button></p>;
+}

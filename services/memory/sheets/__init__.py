@@ -1,0 +1,1 @@
+"""How conversations show their tables: under which title, and whether first."""

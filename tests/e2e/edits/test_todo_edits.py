@@ -1,0 +1,89 @@
+"""The plan of a running run under the reader's hands: its steps rewritten and moved, from the keyboard."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser
+
+from fathom.api.planner.v1 import planner_pb2 as planner
+from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.test_accessibility import check
+from tests.e2e.replay import serve_script
+from tests.e2e.script import Script
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+PLAN = (("prices", "done"), ("<b>drawdown</b>", "open"), ("the index", "open"))
+WORDS = {"en-US": ("Move up", "Move down", "Change the text"), "zh-CN": ("上移", "下移", "修改文字")}
+
+
+@pytest.mark.parametrize(("locale", "width"), [("en-US", 1440), ("zh-CN", 420)])
+async def test_steps_are_rewritten_and_moved(browser: Browser, locale: str, width: int) -> None:
+    up, down, change = WORDS[locale]
+    async with serve_script(Script(days=30)) as house:
+        house.planner.hold(before=6)
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".trace .row")).to_have_count(3)
+        run_id = next(iter(house.planner.runs))
+        items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
+        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items))
+        steps = page.locator(".todo li .text")
+        await expect(steps).to_have_text([text for text, _ in PLAN])
+        await expect(page.get_by_role("button", name=f"{up}: prices")).to_be_disabled()
+        await expect(page.get_by_role("button", name=f"{down}: the index")).to_be_disabled()
+        await check(page, "a plan that can be edited")
+        # The button keeps the focus while its step moves, to the end and back.
+        await page.get_by_role("button", name=f"{up}: the index").press("Enter")
+        await expect(steps).to_have_text(["prices", "the index", "<b>drawdown</b>"])
+        await expect(page.get_by_role("button", name=f"{up}: the index")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(steps).to_have_text(["the index", "prices", "<b>drawdown</b>"])
+        await expect(page.get_by_role("button", name=f"{change}: the index")).to_be_focused()
+        await page.get_by_role("button", name=f"{down}: prices").press("Enter")
+        await expect(steps).to_have_text(["the index", "<b>drawdown</b>", "prices"])
+        # Escape leaves the text as it was, and does not stop the run.
+        await page.get_by_role("button", name=f"{change}: <b>drawdown</b>").press("Enter")
+        field = page.locator(".todo .title")
+        await expect(field).to_be_focused()
+        await check(page, "a step that is rewritten")
+        await field.fill("not this")
+        await field.press("Escape")
+        await expect(page.get_by_role("button", name=f"{change}: <b>drawdown</b>")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await field.fill("最大回撤 <i>")
+        await field.press("Enter")
+        await expect(steps).to_have_text(["the index", "最大回撤 <i>", "prices"])
+        await expect(page.get_by_role("button", name=f"{change}: 最大回撤 <i>")).to_be_focused()
+        kept = [(item.text, item.state) for item in house.planner.runs[run_id].todo]
+        assert kept == [("the index", "open"), ("最大回撤 <i>", "open"), ("prices", "done")]
+        house.planner.release()
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await expect(page.locator(".todo .act")).to_have_count(0)
+        assert watched.complaints == []
+
+
+async def test_a_step_that_the_model_takes_away_is_not_brought_back(browser: Browser) -> None:
+    async with serve_script(Script(days=30)) as house:
+        house.planner.hold(before=6)
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".trace .row")).to_have_count(3)
+        run_id = next(iter(house.planner.runs))
+        items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
+        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items))
+        await page.get_by_role("button", name="Change the text: the index").press("Enter")
+        await page.locator(".todo .title").fill("the index of 2015")
+        # Changes elsewhere in the list leave what is being written alone.
+        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items[1:]))
+        await expect(page.locator(".todo li")).to_have_count(2)
+        await expect(page.locator(".todo .title")).to_have_value("the index of 2015")
+        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items[:1]))
+        await expect(page.locator(".todo li .text")).to_have_text(["prices"])
+        await expect(page.locator(".todo .title")).to_have_count(0)
+        assert house.planner.runs[run_id].todo == []
+        assert watched.complaints == []
