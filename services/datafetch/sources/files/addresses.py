@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 LETTERS = 26
 RUN = re.compile(r"([A-Z]{1,3})(\d+)(?::\1(\d+))?")
@@ -43,6 +44,18 @@ def name_range(place: int, runs: Sequence[tuple[int, int]]) -> str:
     is_one = len(runs) == 1
     ends = [f":{letters}{last}" if is_one or last > first else "" for first, last in runs]
     return ", ".join(f"{letters}{first}{end}" for (first, _), end in zip(runs, ends, strict=True))
+
+
+def join_cells(cells: Sequence[str]) -> list[str]:
+    """Return addresses with those that follow each other down a column as one: "B2:B5", "D7"."""
+    runs: list[tuple[str, int, int]] = []
+    for letters, row in ((cell.rstrip("0123456789"), int(cell.lstrip(ascii_uppercase))) for cell in cells):
+        if runs and runs[-1][0] == letters and row == runs[-1][2] + 1:
+            runs[-1] = (letters, runs[-1][1], row)
+        else:
+            runs.append((letters, row, row))
+    ends = [f":{letters}{last}" if last > first else "" for letters, first, last in runs]
+    return [f"{letters}{first}{end}" for (letters, first, _), end in zip(runs, ends, strict=True)]
 
 
 def list_cells(text: str, count: int) -> list[str]:
