@@ -13,12 +13,12 @@ from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.domain import frames
 from fathom.domain.periods.period import count_whole_months, name_length
+from fathom.domain.text.addresses import join_cells, list_cells
 from fathom.services.datafetch.query.model import Column, Sheet
 from fathom.services.datafetch.semantics.column_periods import ANCHOR, find_row_period
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.columns import MOST_ISSUES
-from fathom.services.datafetch.sources.files.addresses import join_cells, list_cells
 
 DATE = "date"
 # More are no table that a reader could look through, nor names that a question could tell apart.

@@ -148,7 +148,7 @@ async def test_quarters_in_the_names_of_columns_become_rows_with_their_days_and_
         "Lyng harvest": [2.0, 4.0, None],
     }
     assert (sheet.columns[1].source, sheet.columns[2].source, issues) == (
-        "harvest.xlsx B5, C5, D5", "harvest.xlsx B6, C6", [],
+        "harvest.xlsx B5:D5", "harvest.xlsx B6:C6", [],
     )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ async def test_parts_of_the_years_of_rows_are_one_series(years: list[int | str])
     assert shown["turnover"] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     assert (shown["date"][0], shown["date"][-1]) == (date(2023, 3, 31), date(2024, 9, 30))
     # In the order of the days, so that each value is known by its place.
-    assert sheet.columns[1].source == "turnover.csv B2, C2, D2, E2, B3, C3, D3"
+    assert sheet.columns[1].source == "turnover.csv B2:E2, B3:D3"
     assert list_own_meanings(sheet_to_proto(sheet), meaning)["turnover"].months == 3
 
 

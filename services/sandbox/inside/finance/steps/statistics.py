@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -19,6 +20,7 @@ from fathom.services.sandbox.inside.finance.steps.values import (
     Period,
     Point,
     describe_class,
+    join_rows,
     map_members,
     measure_gap,
     read_count,
@@ -109,7 +111,7 @@ def pool_points(function: Any) -> Any:
     @wraps(function)
     def call(x: Any) -> Any:
         if isinstance(x, Group) and all(isinstance(one, Point) for one in x.members.values()):
-            return function(pool(x))
+            return replace(function(pool(x)), rows=join_rows(*x.members.values()))
         return function(x)
 
     return call
