@@ -23,7 +23,7 @@ from fathom.services.datafetch.programs.network import Memory, Network, Written,
 from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
 from fathom.services.datafetch.programs.own_words.lengths import choose_lengths, find_length
 from fathom.services.datafetch.programs.own_words.naming import OwnWords
-from fathom.services.datafetch.programs.own_words.settling import settle
+from fathom.services.datafetch.programs.own_words.settling import Settled, settle
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, Gap, NamedSeries, Resolved, resolve
 from fathom.services.datafetch.programs.search import BEAM, Path, search
 from fathom.services.datafetch.programs.weights import Weights
@@ -91,14 +91,14 @@ class ProgramReader:
         best: ProgramReading | None = None
         for path in search(decoding, BEAM):
             try:
-                found, is_whole = self._describe(path, decoding, today, texts[-1])
+                found, settled = self._describe(path, decoding, today, texts[-1])
             except InvalidField:
-                # It refers to the value of a step that has none, say; the next best may not.
+                # It refers to the value of a step that has none; the next best may not.
                 continue
             # Of which the own tables have each word comes before one that leaves words unread.
-            if is_whole or not own:
+            if not own or (settled.is_whole and found.steps):
                 return found
-            best = best or found
+            best = best or (None if settled.contradicts else found)
         return best
 
     def follow(
@@ -123,17 +123,14 @@ class ProgramReader:
 
     def _describe(
         self, path: Path, decoding: Decoding, today: date | None, question: str
-    ) -> tuple[ProgramReading, bool]:
-        """Return a finished path as a reading, and whether names of own tables, a period and a statistic are all of it.
+    ) -> tuple[ProgramReading, Settled]:
+        """Return a finished path as a reading, and its program with the names of own tables.
 
         Raises ``InvalidField("program")`` for one that cannot be resolved.
         """
         length = find_length([question], today or date.today()) if decoding.own else 0
         settled = settle(build(path.actions), decoding.own, question, length)
-        if settled.contradicts:
-            raise InvalidField("program", "computes another statistic than the question asks for")
         resolved = self.resolve(settled.program, today, decoding.own)
-        is_computed = bool(resolved.steps)
         reading = ProgramReading(
             render(settled.program),
             resolved.kind,
@@ -147,7 +144,7 @@ class ProgramReader:
             (*resolved.assumptions, *(Assumption(words, (name,)) for words, name in settled.alike)),
             resolved.last,
         )
-        return reading, settled.is_whole and is_computed
+        return reading, settled
 
     def resolve(
         self, program: Sequence[Call], today: date | None, own: Mapping[str, OwnSeries] | None = None
