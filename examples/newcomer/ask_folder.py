@@ -10,6 +10,7 @@ another figure without a doubt is silently wrong, and counted apart from one tha
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections import Counter
@@ -24,7 +25,10 @@ from fathom.cli.uploads.sending import upload_files
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import run
+from fathom.domain.text.addresses import Cell, read_run
 
+# A cell or a range of cells.
+RUN = re.compile(r"\b[A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?\b")
 HERE = Path(__file__).parent
 HOME = Path(".fathom")
 
@@ -59,10 +63,27 @@ def grade_answer(asked: dict[str, Any], finished: pb.RunFinished) -> str:
     if not any(text in answer.markdown for text in asked["answers"]):
         return "refused" if has_doubt or not answer.cited else "silently wrong"
     places = describe_places(finished)
-    # The cells of a calculation stand in the answer itself.
-    lines = [line for line in answer.markdown.splitlines() if asked["file"] in line]
-    is_placed = any(asked["file"] in place and str(asked.get("place", "")) in place for place in (*places, *lines))
+    # The cells of a calculation stand in the answer itself; a sheet that it cites has all others, too.
+    lines, place = [line for line in answer.markdown.splitlines() if asked["file"] in line], str(asked.get("place", ""))
+    is_of_cells = RUN.search(place) is not None and any(map(RUN.search, lines))
+    texts = lines if is_of_cells else [*places, *lines]
+    is_placed = any(asked["file"] in text and has_place(text, place) for text in texts)
     return "right" if is_placed else "misplaced"
+
+
+def has_place(text: str, place: str) -> bool:
+    """Return whether a citation names a page or cells: a range that has one of those cells, too."""
+    wanted = list(map(read_run, RUN.findall(place)))
+    if not wanted:
+        return place in text
+    cited = list(map(read_run, RUN.findall(text)))
+    return any(meet(one, other) for one in wanted for other in cited)
+
+
+def meet(one: tuple[Cell, Cell], other: tuple[Cell, Cell]) -> bool:
+    """Return whether two ranges have a cell in common."""
+    (first, last), (start, end) = one, other
+    return all(first[at] <= end[at] and start[at] <= last[at] for at in (0, 1))
 
 
 async def ask_question(clients: Clients, request: pb.RunRequest) -> pb.RunFinished:

@@ -4,7 +4,7 @@ Each runs as its own process (``python -m fathom.services.NAME``) on a port of l
 it gets SIGKILL and is started again at once on the same port: the time is that from the kill to the next answer, and
 its processor time is what the new process has used until then, which a busy machine does not change. Then ``QUERIES``
 mixed queries are asked, and its memory is read ten times on the way. ``FATHOM_BENCH_QUERIES`` (default 20000) and
-``FATHOM_BENCH_KILLS`` (3) give the numbers; ``FATHOM_BENCH_SERVICES`` names one of the two.
+``FATHOM_BENCH_KILLS`` (3; 0 watches the memory alone) give the numbers; ``FATHOM_BENCH_SERVICES`` names one of the two.
 """
 
 from __future__ import annotations
@@ -106,17 +106,22 @@ async def measure(name: str, ask: Ask) -> None:
                 processor.append(cpu_s(process.pid))
                 stop.set()
                 await asyncio.gather(*load)
-            print(
-                f"{name}: {KILLS} kills under {CLIENTS} clients, serving again after "
-                f"{statistics.median(walls):.1f} s (most {max(walls):.1f}), "
-                f"{statistics.median(processor):.1f} s of processor time with the load",
-                flush=True,
-            )
+            print(describe_kills(name, walls, processor), flush=True)
             await watch_memory(name, process, clients, ask)
         finally:
             process.kill()
             await process.wait()
             await clients.close()
+
+
+def describe_kills(name: str, walls: Sequence[float], processor: Sequence[float]) -> str:
+    """Return how long a service was away after each kill, in seconds by the clock and of its processor."""
+    if not walls:
+        return f"{name}: not killed"
+    return (
+        f"{name}: {len(walls)} kills under {CLIENTS} clients, serving again after {statistics.median(walls):.1f} s "
+        f"(most {max(walls):.1f}), {statistics.median(processor):.1f} s of processor time with the load"
+    )
 
 
 async def start(name: str, port: int) -> Process:
@@ -163,7 +168,7 @@ async def watch_memory(name: str, process: Process, clients: Clients, ask: Ask) 
                 await ask(clients, number)
             except FathomError:
                 failures += 1
-            if (number + 1) % (QUERIES // READINGS) == 0:
+            if (number + 1) % max(1, QUERIES // READINGS) == 0:
                 with suppress(ProcessLookupError):
                     readings.append(read_private_mb(process.pid))
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fathom.domain.periods.period import DAY
 from fathom.domain.programs.language import WHOLE_TABLE
 from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
@@ -21,9 +23,14 @@ from fathom.services.datafetch.warehouse.database import SeriesFacts
 
 # Columns of one question; each has a few names, which are compared with every name of the question.
 MOST_COLUMNS = 64
+# Months of the periods of tables, the longest first.
+PERIODS = (12, 6, 3, 1)
 # All are compared with the words of a question.
 MOST_NAMES = 8
 BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
+# A unit of two parts behind a name, of which one is short: "Price USD/t", but not "Net profit/loss".
+SHORT, LONG = r"[^\W\d_][\w²³]{0,2}", r"[^\W\d_][\w²³]*"
+UNIT_END = re.compile(rf"\s((?:{SHORT}/{LONG}|{LONG}/{SHORT}))$")
 JOINTS = re.compile(r"[_.\-/]+")
 
 
@@ -78,14 +85,34 @@ def list_own_series(
     days = table[dates[0]].cast(pa.date32(), safe=False).drop_null()
     if not len(days):
         return []
-    ends = pc.min_max(days).as_py()
+    ends, spaced = pc.min_max(days).as_py(), find_spacing(pc.unique(days).to_pylist()) if meanings else 0
     found = []
     for name in (field.name for field in table.schema if is_number(field.type)):
         meant = (meanings or {}).get(name, OwnMeaning())
         unit = meant.unit or read_unit(name)
-        more = (meant.names, meant.label, meant.kind, meant.is_amount, meant.months, meant.is_state, meant.is_of_file)
+        more = (
+            meant.names,
+            meant.label,
+            meant.kind,
+            meant.is_amount,
+            meant.months or spaced,
+            meant.is_state,
+            meant.is_of_file,
+        )
         found.append(OwnSeries(sheet_id, name, unit, title, ends["min"], ends["max"], *more))
     return found
+
+
+def find_spacing(days: Sequence[date]) -> int:
+    """Return the months of the periods on whose last days values are dated: 12, 6, 3 or 1; 0 for other days."""
+    if any((day + DAY).day != 1 for day in days):
+        return 0
+    places = [12 * day.year + day.month for day in days]
+    # Of a few months of one year nobody knows whether they are all of a kind.
+    steps = [later - earlier for earlier, later in pairwise(sorted(places))]
+    return next(
+        (months for months in (12, 6, 3, 1) if all(place % months == 0 for place in places) and months in steps), 0
+    )
 
 
 def is_day(kind: Any) -> bool:
@@ -99,15 +126,20 @@ def is_number(kind: Any) -> bool:
 
 
 def read_unit(column: str) -> str:
-    """Return what stands in the brackets of a column's name: "Revenue (million EUR)"."""
-    found = BRACKETS.search(column)
-    return found[0][1:-1].strip() if found else ""
+    """Return what stands in the brackets of a column's name, or at its end: "Revenue (million EUR)", "Price USD/t"."""
+    found, end = BRACKETS.search(column), UNIT_END.search(column)
+    return found[0][1:-1].strip() if found else end[1] if end else ""
+
+
+def strip_unit(column: str) -> str:
+    """Return the name of a column without brackets and without the unit at its end."""
+    return UNIT_END.sub("", BRACKETS.sub("", column).strip()).strip()
 
 
 def list_names(column: str) -> Iterator[str]:
-    """Yield what a column may be called: its name, the same without brackets, and with blanks for joints."""
+    """Yield what a column may be called: its name, the same without its unit, and with blanks for joints."""
     yield column
-    bare = BRACKETS.sub("", column).strip()
+    bare = strip_unit(column)
     yield from (name for name in (bare, JOINTS.sub(" ", bare).strip()) if name)
 
 

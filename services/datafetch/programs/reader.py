@@ -21,13 +21,17 @@ from fathom.services.datafetch.programs.following import follow
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
 from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
-from fathom.services.datafetch.programs.own_words import OwnWords, choose_lengths, settle
+from fathom.services.datafetch.programs.own_words.lengths import choose_lengths, find_length
+from fathom.services.datafetch.programs.own_words.naming import OwnWords
+from fathom.services.datafetch.programs.own_words.settling import Settled, settle
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, Gap, NamedSeries, Resolved, resolve
 from fathom.services.datafetch.programs.search import BEAM, Path, search
 from fathom.services.datafetch.programs.weights import Weights
 
 # Starts and ends of words that are tried together.
 STARTS, ENDS = 2, 3
+# Probability from which words mean a bundled series where the user has given tables: most words are of these then.
+SURE_LINK = 0.9
 
 Floats = NDArray[np.float32]
 
@@ -84,13 +88,18 @@ class ProgramReader:
         no program was found.
         """
         decoding = self._open(texts, own, today)
+        best: ProgramReading | None = None
         for path in search(decoding, BEAM):
             try:
-                return self._describe(path, decoding, today, texts[-1])
+                found, settled = self._describe(path, decoding, today, texts[-1])
             except InvalidField:
                 # It refers to the value of a step that has none; the next best may not.
                 continue
-        return None
+            # Of which the own tables have each word comes before one that leaves words unread.
+            if not own or (settled.is_whole and found.steps):
+                return found
+            best = best or (None if settled.contradicts else found)
+        return best
 
     def follow(
         self, program: Sequence[Call], texts: Sequence[str], today: date | None, own: Sequence[OwnSeries] = ()
@@ -100,7 +109,7 @@ class ProgramReader:
         Its confidence is the probability that this reader gives to it. Raises ``InvalidField("program")``.
         """
         decoding = self._open(texts, own, today)
-        return self._describe(follow(decoding, decoding.conversation, program), decoding, today, texts[-1])
+        return self._describe(follow(decoding, decoding.conversation, program), decoding, today, texts[-1])[0]
 
     def _open(self, texts: Sequence[str], own: Sequence[OwnSeries], today: date | None) -> Decoding:
         """Return a decoder of some questions, for the own columns whose values are of periods like theirs."""
@@ -112,23 +121,30 @@ class ProgramReader:
         places = np.concatenate([self._network.place_entries(linker.titles), self._places])
         return Decoding(self._network, linker, places, self._queries, conversation)
 
-    def _describe(self, path: Path, decoding: Decoding, today: date | None, question: str) -> ProgramReading:
-        """Return a finished path as a reading; raises ``InvalidField("program")`` for one that cannot be resolved."""
-        program, is_sure = settle(build(path.actions), decoding.own, question)
-        resolved = self.resolve(program, today, decoding.own)
-        return ProgramReading(
-            render(program),
+    def _describe(
+        self, path: Path, decoding: Decoding, today: date | None, question: str
+    ) -> tuple[ProgramReading, Settled]:
+        """Return a finished path as a reading, and its program with the names of own tables.
+
+        Raises ``InvalidField("program")`` for one that cannot be resolved.
+        """
+        length = find_length([question], today or date.today()) if decoding.own else 0
+        settled = settle(build(path.actions), decoding.own, question, length)
+        resolved = self.resolve(settled.program, today, decoding.own)
+        reading = ProgramReading(
+            render(settled.program),
             resolved.kind,
-            path.confidence,
-            # Names that stand in the question are no matter of likelihood.
-            1.0 if is_sure else path.link,
+            # Names that stand in the question are no matter of likelihood, nor is a question of nothing else.
+            1.0 if settled.is_whole else path.confidence,
+            1.0 if settled.is_sure else path.link,
             resolved.steps,
             resolved.series,
             resolved.missing,
             resolved.words,
-            resolved.assumptions,
+            (*resolved.assumptions, *(Assumption(words, (name,)) for words, name in settled.alike)),
             resolved.last,
         )
+        return reading, settled
 
     def resolve(
         self, program: Sequence[Call], today: date | None, own: Mapping[str, OwnSeries] | None = None
@@ -243,6 +259,7 @@ class Decoding:
         best = int(chances.argmax())
         entries = self._linker.entries
         if best < len(entries):
-            # Also a bundled series: a table of one's own does not hide the others.
-            return entries[best].id, float(chances[best])
+            # Also a bundled series: a table of one's own does not hide the others, if these are surely meant.
+            is_near = own is None or best < len(own.own) or chances[best] >= SURE_LINK
+            return (entries[best].id if is_near else None), float(chances[best])
         return (WHOLE_TABLE if own and own.has_single_table else None), float(chances[best])

@@ -13,17 +13,18 @@ from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.domain import frames
 from fathom.domain.periods.period import count_whole_months, name_length
+from fathom.domain.text.addresses import join_cells, list_cells
 from fathom.services.datafetch.query.model import Column, Sheet
+from fathom.services.datafetch.semantics.column_periods import ANCHOR, find_row_period
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.columns import MOST_ISSUES
-from fathom.services.datafetch.sources.files.addresses import list_cells
 
 DATE = "date"
 # More are no table that a reader could look through, nor names that a question could tell apart.
 MOST_SERIES = 64
-# More cells are named as the ranges in which they stand.
-MOST_CELLS = 12
+# Of more cells or runs of them the columns are named.
+MOST_CELLS = 64
 
 
 @dataclass
@@ -37,8 +38,8 @@ class Series:
     label: str
     per: str = ""
     values: dict[date, float] = field(default_factory=dict)
-    columns: dict[str, list[int]] = field(default_factory=dict)
-    """Rows by the columns of the file."""
+    cells: list[tuple[date, str, int]] = field(default_factory=list)
+    """Where the values stand: day, column of the file and row."""
 
     @property
     def name(self) -> str:
@@ -71,7 +72,8 @@ def apply_meaning(
     check_meaning(meaning, table)
     periods = {measure: name_periods(lengths) for measure, lengths in meaning.list_lengths().items()}
     pers = {
-        one.column: periods[one.name][count_whole_months(*days)] if (days := one.days) else "" for one in meaning.values
+        one.column: periods[one.name][count_whole_months(*days)] if (days := one.find_days(ANCHOR.year)) else ""
+        for one in meaning.values
     }
     found: dict[str, Series] = {}
     issues: list[RowIssue] = []
@@ -80,13 +82,12 @@ def apply_meaning(
         if name not in found and len(found) == MOST_SERIES:
             raise InvalidField("meaning", f"gives more than {MOST_SERIES} series: ignore some of the columns")
         series = found.setdefault(name, Series(one, label, pers[one.column]))
-        series.columns.setdefault(one.column, []).append(number)
-        if day not in series.values:
-            series.values[day] = value
-        elif one.aggregation is Aggregation.SUM:
-            series.values[day] += value
-        elif len(issues) < MOST_ISSUES:
-            issues.append(RowIssue(number, f"a second value for {day}, the first one is kept", one.column))
+        if day in series.values and one.aggregation is not Aggregation.SUM:
+            if len(issues) < MOST_ISSUES:
+                issues.append(RowIssue(number, f"a second value for {day}, the first one is kept", one.column))
+            continue
+        series.cells.append((day, one.column, number))
+        series.values[day] = series.values.get(day, 0.0) + value
     if not any(series.values for series in found.values()):
         raise InvalidField("meaning", "gives no value with a day")
     places = {
@@ -102,36 +103,59 @@ def iter_cells(
     """Yield the values with the row, the label and the day; rows without one are reported."""
     count = table.num_rows
     labels = [str(cell or "").strip() for cell in table[meaning.label.column].to_pylist()] if meaning.label else []
-    days = [read_day(cell) for cell in table[meaning.date.column].to_pylist()] if meaning.date else []
+    days = read_days(table[meaning.date.column]) if meaning.date else []
     for row in range(count):
         if (labels and not labels[row]) or (days and days[row] is None):
             what = "label" if labels and not labels[row] else "day"
             if len(issues) < MOST_ISSUES:
                 issues.append(RowIssue(row + 1, f"has no {what} and is in no series"))
     for one in meaning.values:
-        last = said[1] if (said := one.days) else None
+        dated = date_values(one, days, count)
         for row, cell in enumerate(table[one.column].to_pylist()):
-            day = days[row] if days else last
+            day = dated[row]
             if cell is not None and day is not None and (not labels or labels[row]):
                 yield row + 1, labels[row] if labels else "", one, day, float(cell)
 
 
+def date_values(one: ColumnMeaning, days: Sequence[date | None], count: int) -> Sequence[date | None]:
+    """Return the last day of the period of each value: of its row, of its column, or of a part of the row's year."""
+    if not days:
+        said = one.find_days()
+        return [said[1] if said else None] * count
+    if not one.period:
+        return days
+    years = {day.year: said[1] for day in days if day is not None and (said := one.find_days(day.year))}
+    return [years.get(day.year) if day is not None else None for day in days]
+
+
+def read_days(column: pa.ChunkedArray) -> list[date | None]:
+    """Return the day of each cell, of a year or another period its last one."""
+    cells = column.to_pylist()
+    # Rows of several things repeat their periods.
+    known = {cell: read_day(cell) for cell in dict.fromkeys(cells)}
+    return [known[cell] for cell in cells]
+
+
 def read_day(cell: Any) -> date | None:
-    """Return the day of a cell: of a year its last one."""
+    """Return the day of a cell, of a period its last one; None for an empty cell and for a text that is no period."""
     if cell is None or isinstance(cell, int):
         return date(cell, 12, 31) if cell is not None and 1 <= cell <= 9999 else None
+    if isinstance(cell, str):
+        return found.end if (found := find_row_period(cell)) else None
     return cell.date() if hasattr(cell, "date") else cell  # type: ignore[no-any-return]
 
 
 def name_cells(series: Series, title: str, sources: Mapping[str, str], count: int, *, has_label: bool) -> str:
-    """Return the cells of a file that a series is made of: "plants.xlsx C5, E5"; of many the ranges that hold them."""
-    if has_label and sum(map(len, series.columns.values())) <= MOST_CELLS:
-        known = {column: list_cells(sources.get(column, ""), count) for column in series.columns}
-        if all(known.values()):
-            cells = [known[column][row - 1] for column, rows in series.columns.items() for row in rows]
-            return f"{title} {', '.join(cells)}"
+    """Return the cells of a file that a series is made of, by day: "plants.xlsx C5, E5"; of many their ranges."""
+    columns = list(dict.fromkeys(column for _, column, _ in series.cells))
+    known = {column: list_cells(sources.get(column, ""), count) for column in columns}
+    if all(known.values()):
+        by_day = sorted(series.cells, key=lambda cell: cell[0])
+        runs = join_cells([known[column][row - 1] for _, column, row in by_day])
+        if len(runs) <= MOST_CELLS:
+            return f"{title} {', '.join(runs)}"
     where = f" of {series.label}" if has_label else ""
-    return ", ".join(sources.get(column) or column for column in series.columns) + where
+    return ", ".join(sources.get(column) or column for column in columns) + where
 
 
 def make_series_sheet(found: list[Series], title: str, meaning: TableMeaning, places: Mapping[str, str]) -> Sheet:

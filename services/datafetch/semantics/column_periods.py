@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from fathom.core.errors import InvalidField
@@ -22,6 +22,8 @@ SIGNS = " -–—_./:;|,，'’\""
 # Words that join them in sentences: "Revenue in Q1 2024", 2024年的收入.
 JOINING = frozenset({"at", "of", "de", "the", "from", "to", "hyphen", "comma"})
 MONTHS_OF_YEAR = 12
+# Longer texts of cells are sentences.
+MOST_CELL_CHARS = 40
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,22 @@ def read_column_period(name: str, year: int = 0) -> ColumnPeriod | None:
     assert period.end is not None
     words = " ".join(text[start:end].strip() for start, end in spans)
     return ColumnPeriod(words, period.start, period.end, trim_joints(cut_spans(text, spans)))
+
+
+def read_part(name: str) -> ColumnPeriod | None:
+    """Return the part of a year that a name says without the year: "Q1", "Mar"; its days are those of a sample year."""
+    if read_column_period(name) is not None:
+        return None
+    found = read_column_period(name, ANCHOR.year)
+    if found is None or not 0 < found.months < MONTHS_OF_YEAR:
+        return None
+    return replace(found, words=found.words.removesuffix(str(ANCHOR.year)).strip())
+
+
+def find_row_period(text: str) -> ColumnPeriod | None:
+    """Return the period that the whole of a cell says: "2024-03", "Q1 2024", "FY2023"."""
+    found = read_column_period(text.strip()) if len(text) <= MOST_CELL_CHARS else None
+    return None if found is None or re.search(r"\w", found.rest) else found
 
 
 def find_single(text: str) -> tuple[Period, Sequence[tuple[int, int]]] | None:
@@ -106,9 +124,12 @@ def trim_joints(text: str) -> str:
     return shown
 
 
-def check_period(words: str, field: str) -> ColumnPeriod:
-    """Return the period that words say; raise ``InvalidField`` for words that say none, or more than it."""
-    found = read_column_period(words)
+def check_period(words: str, field: str, year: int = 0) -> ColumnPeriod:
+    """Return the period that words say, those without a year in ``year``.
+
+    Raises ``InvalidField`` for words that say none, or more than it.
+    """
+    found = read_column_period(words, year)
     if found is None:
         raise InvalidField(field, f'{words!r} is no single period with a first and a last day, such as "Q1 2024"')
     if re.search(r"\w", found.rest):

@@ -8,11 +8,12 @@ from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fathom.core.errors import InvalidField
 from fathom.domain.periods.period import count_whole_months
 from fathom.services.datafetch.programs.own import is_day, is_number
-from fathom.services.datafetch.semantics.column_periods import MONTHS_OF_YEAR, check_period
+from fathom.services.datafetch.semantics.column_periods import ANCHOR, MONTHS_OF_YEAR, check_period, find_row_period
 
 MOST_NAMES, NAME_CHARS = 16, 100
 YEARS = range(1000, 3000)
@@ -43,8 +44,8 @@ class ColumnMeaning:
     """Meaning of a column.
 
     ``year`` is that of its values, which its name says, or ``period`` in words one that is no year ("Q1 2024"); both
-    are empty where the rows have dates. ``names`` are what questions may call it, ``indicator`` the catalogue's of
-    which it has names.
+    are empty where the rows have dates. Where the rows have years, ``period`` may be a part of one ("Q1"). ``names``
+    are what questions may call it, ``indicator`` the catalogue's of which it has names.
     """
 
     column: str
@@ -56,14 +57,13 @@ class ColumnMeaning:
     indicator: str = ""
     period: str = ""
 
-    @property
-    def days(self) -> tuple[date, date] | None:
-        """Return the first and the last day that its name says; None where the rows have dates.
+    def find_days(self, year: int = 0) -> tuple[date, date] | None:
+        """Return the first and the last day that its name says, ``year`` being that of the row; None without any.
 
         Raises ``InvalidField("period")`` for words that are no period.
         """
         if self.period:
-            found = check_period(self.period, "period")
+            found = check_period(self.period, "period", year)
             return found.start, found.end
         return (date(self.year, 1, 1), date(self.year, MONTHS_OF_YEAR, 31)) if self.year else None
 
@@ -101,11 +101,12 @@ class TableMeaning:
     def list_lengths(self) -> dict[str, tuple[int, ...]]:
         """Return by measure how many months the periods of its columns have, the shortest first; 0 is a day.
 
-        () where the rows have dates.
+        () where the rows have the dates of the values.
         """
         found: dict[str, set[int]] = {}
         for one in self.values:
-            lengths, days = found.setdefault(one.name, set()), one.days
+            # A quarter has as many months in any year.
+            lengths, days = found.setdefault(one.name, set()), one.find_days(ANCHOR.year)
             lengths.update({count_whole_months(*days)} if days else ())
         return {name: tuple(sorted(lengths)) for name, lengths in found.items()}
 
@@ -121,7 +122,7 @@ def check_meaning(meaning: TableMeaning, table: pa.Table) -> None:
         if one.column in seen:
             raise InvalidField(f"{field}.column", f"{one.column!r} is named twice")
         seen.add(one.column)
-        check_column(one, table.schema.field(one.column).type, field, has_date=meaning.date is not None)
+        check_column(one, table, field, meaning.date)
     for role in (Role.DATE, Role.LABEL):
         if len(meaning.list_role(role)) > 1:
             raise InvalidField("meaning.columns", f"at most one column has the role {role}")
@@ -129,17 +130,44 @@ def check_meaning(meaning: TableMeaning, table: pa.Table) -> None:
         raise InvalidField("meaning.columns", "no column has the role value")
 
 
-def check_column(one: ColumnMeaning, kind: Any, field: str, *, has_date: bool) -> None:
-    """Raise ``InvalidField`` for a column that cannot mean what is said of it."""
+def check_column(one: ColumnMeaning, table: pa.Table, field: str, dates: ColumnMeaning | None) -> None:
+    """Raise ``InvalidField`` for a column that cannot mean what is said of it; ``dates`` is that of the rows' dates."""
+    kind = table.schema.field(one.column).type
     if len(one.names) > MOST_NAMES or any(not 1 <= len(name.strip()) <= NAME_CHARS for name in one.names):
         raise InvalidField(f"{field}.names", f"must be at most {MOST_NAMES} of 1 to {NAME_CHARS} characters")
-    if one.role is Role.DATE and not (is_day(kind) or pa.types.is_integer(kind)):
+    if one.role is Role.DATE and not (is_day(kind) or is_text(kind) or pa.types.is_integer(kind)):
         raise InvalidField(f"{field}.role", f"{one.column!r} has neither days nor years")
+    if one.role is Role.DATE and is_text(kind):
+        check_row_periods(table, one.column, f"{field}.role")
     if one.role is not Role.VALUE:
         return
     if not is_number(kind):
         raise InvalidField(f"{field}.role", f"{one.column!r} has no numbers")
-    check_time(one, field, has_date=has_date)
+    if dates is not None and dates.column in table.column_names and one.period and has_years(table, dates.column):
+        check_period(one.period, f"{field}.period", ANCHOR.year)
+    else:
+        check_time(one, field, has_date=dates is not None)
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether a type is one of texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def check_row_periods(table: pa.Table, column: str, field: str) -> None:
+    """Raise ``InvalidField`` for a column of texts that names no periods."""
+    for cell in pc.unique(table[column]).to_pylist():
+        if cell and find_row_period(cell) is None:
+            raise InvalidField(field, f"{column!r} has {cell[:NAME_CHARS]!r}, which is no day, year or other period")
+
+
+def has_years(table: pa.Table, column: str) -> bool:
+    """Return whether the rows' dates are whole years, of which a column may be a part."""
+    kind = table.schema.field(column).type
+    if not is_text(kind):
+        return bool(pa.types.is_integer(kind))
+    found = [find_row_period(cell) for cell in pc.unique(table[column]).to_pylist() if cell]
+    return bool(found) and all(one is not None and one.year for one in found)
 
 
 def check_time(one: ColumnMeaning, field: str, *, has_date: bool) -> None:

@@ -13,8 +13,14 @@ import pyarrow.compute as pc
 
 from fathom.services.datafetch.catalog.matching import Scored
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.programs.own import BRACKETS, JOINTS, is_day, is_number, read_unit
-from fathom.services.datafetch.semantics.column_periods import open_brackets, read_column_period
+from fathom.services.datafetch.programs.own import JOINTS, is_day, is_number, read_unit, strip_unit
+from fathom.services.datafetch.semantics.column_periods import (
+    ColumnPeriod,
+    find_row_period,
+    open_brackets,
+    read_column_period,
+    read_part,
+)
 from fathom.services.datafetch.semantics.meaning import (
     MOST_NAMES,
     NAME_CHARS,
@@ -22,10 +28,14 @@ from fathom.services.datafetch.semantics.meaning import (
     ColumnMeaning,
     Role,
     TableMeaning,
+    has_years,
+    is_text,
 )
 
 # A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
 YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
+# Periods of a column that are read; longer tables have days.
+MOST_PERIODS = 1_000
 # As many series as a table's programs may name.
 MOST_LABELS = 64
 # Likeness from which a column is taken for the catalogue's indicator, and from which it is one of its kind.
@@ -55,21 +65,34 @@ async def propose_meaning(
     found = [await describe_measure(one, match, indicators, taken) for one in roles]
     values = [one for one in found if one.role is Role.VALUE]
     says_more = any(len(one.names) > 1 or one.aggregation is not Aggregation.UNKNOWN for one in values)
-    return Proposal(TableMeaning(tuple(found)), bool(values) and (date == "" or label != "" or says_more))
+    # Only days of a type of their own are series without more.
+    is_plain = date != "" and is_day(table.schema.field(date).type) and label == "" and not says_more
+    return Proposal(TableMeaning(tuple(found)), bool(values) and not is_plain)
 
 
 def find_date(table: pa.Table) -> str:
-    """Return the column of the rows' days, or else of their years; "" without one."""
+    """Return the column of the rows' days, or else of their years or of texts that are periods; "" without one."""
     days = [field.name for field in table.schema if is_day(field.type)]
     if days:
         return str(days[0])
     for field in table.schema:
+        if is_text(field.type) and names_periods(table[field.name]):
+            return str(field.name)
         if not (pa.types.is_integer(field.type) and YEAR_NAME.search(field.name) and table.num_rows):
             continue
         ends = pc.min_max(table[field.name]).as_py()
         if ends["min"] is not None and ends["min"] >= 1900 and ends["max"] <= 2100:
             return str(field.name)
     return ""
+
+
+def names_periods(column: pa.ChunkedArray) -> bool:
+    """Return whether the cells of a column of texts are periods: "Q1 2024", "2024-03"."""
+    cells = pc.unique(column).to_pylist()
+    if not cells or len(cells) > MOST_PERIODS or None in cells:
+        return False
+    # The first one that is none ends it: most columns of texts cost one reading.
+    return all(find_row_period(cell) is not None for cell in cells)
 
 
 def find_label(table: pa.Table, date: str) -> str:
@@ -79,7 +102,7 @@ def find_label(table: pa.Table, date: str) -> str:
     if date and len(set(dates)) == len(dates):
         return ""
     for field in table.schema:
-        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+        if not is_text(field.type):
             continue
         cells = table[field.name].to_pylist()
         is_filled = all(cell and cell.strip() for cell in cells)
@@ -97,16 +120,23 @@ def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str
         return ColumnMeaning(name, Role.IGNORED)
     # Brackets hold the unit, or else the period.
     unit = unit or read_unit(open_brackets(name))
+    if date and (part := read_part(name) if has_years(table, date) else None):
+        return ColumnMeaning(name, Role.VALUE, name_rest(part, title), unit, period=part.words)
     if date:
-        return ColumnMeaning(name, Role.VALUE, list_own_names(BRACKETS.sub("", name).strip() or name), unit)
+        return ColumnMeaning(name, Role.VALUE, list_own_names(strip_unit(name) or name), unit)
     # Without a year in its name, that of the file holds for all.
     of_title = read_column_period(PurePath(title).stem)
     found = read_column_period(name, of_title.year if of_title else 0)
     if found is None:
         return ColumnMeaning(name, Role.IGNORED, (), unit)
-    names = list_own_names(found.rest) if found.rest else (name_measure(title),)
+    names = name_rest(found, title)
     period = "" if found.year else found.words
     return ColumnMeaning(name, Role.VALUE, names, unit, year=found.year, period=period)
+
+
+def name_rest(found: ColumnPeriod, title: str) -> tuple[str, ...]:
+    """Return what a column says beside its period, or else what its file says."""
+    return list_own_names(strip_unit(found.rest)) if found.rest else (name_measure(title),)
 
 
 def name_measure(title: str) -> str:

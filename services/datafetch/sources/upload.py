@@ -18,10 +18,10 @@ from typing import Any
 
 from fathom.core.errors import CorruptData, InvalidField, PayloadTooLarge
 from fathom.domain.frames import arrow
+from fathom.domain.text.addresses import find_runs, name_range
 from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
 from fathom.services.datafetch.sources.columns import MOST_ISSUES, Column, infer_types, make_header
-from fathom.services.datafetch.sources.files.addresses import find_runs, name_range
 from fathom.services.datafetch.sources.files.header import PEEKED, find_header
 from fathom.services.datafetch.sources.files.workbook import read_sheet_rows, trim_cells
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from fathom.domain.programs.resolved import ProgramSeries, ResolvedProgram
+from fathom.domain.text.addresses import choose_cells
 from fathom.domain.tool_results import list_objects
 from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.conversation import Call, Conversation, is_chart
@@ -102,7 +103,12 @@ class Calculation:
         if is_done or len(self.places) < len(self.program.series):
             return None
         words = {one.name: " ".join(one.words.split()) or one.name for one in self.program.series}
-        lines = [f"{one} = f.line({table}, {column!r}, {words[one]!r})" for one, (table, column) in self.places.items()]
+        # Of a table of the user's the places of the values lead to its cells.
+        own = {one.name: ", has_rows=True" for one in self.program.series if one.cells}
+        lines = [
+            f"{one} = f.line({table}, {column!r}, {words[one]!r}{own.get(one, '')})"
+            for one, (table, column) in self.places.items()
+        ]
         end = ", 'zh')" if self.is_zh else ")"
         steps = zip(self.labels.items(), self.program.steps, strict=True)
         lines += [f"_{at} = f.run_step({at}, {said!r}, lambda: {code}{end}" for (at, said), code in steps]
@@ -156,9 +162,25 @@ class Calculation:
             return [say("refused", self.is_zh, reasons) if reasons else say("nothing", self.is_zh)]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
-        cells = list(dict.fromkeys(one.cells for one in self.program.series if one.cells))
+        cells = self._list_cells()
         shown = say("cells", self.is_zh, join(cells[:MOST_CELLS], self.is_zh), self._cite_all()) if cells else ""
         return ["\n".join(self._write_lines()), *filter(None, (shown, conventions))]
+
+    def _list_cells(self) -> list[str]:
+        """Return the cells of the user's tables on which the values rest, of each series all where that is unknown."""
+        columns: dict[str, tuple[int, set[int]]] = {}
+        for one, _ in self.values.values():
+            for column, count, places in list_rows(one):
+                columns.setdefault(column, (count, set()))[1].update(places)
+        texts = [
+            choose_cells(one.cells, sorted(columns[one.column][1]), columns[one.column][0]) or one.cells
+            if one.column in columns
+            else one.cells
+            for one in self.program.series
+            # Of several things that were compared the answer rests on those that it names.
+            if one.cells and (not columns or one.column in columns)
+        ]
+        return list(dict.fromkeys(texts))
 
     def _cite_all(self) -> str:
         """Return the citations of all values."""
@@ -172,3 +194,14 @@ class Calculation:
                 yield f"{head}{texts[0]}{cited}"
             else:
                 yield "\n".join([f"{head.rstrip()}{cited}", *(f"  - {text}{cited}" for text in texts)])
+
+
+def list_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, int, list[int]]]:
+    """Yield the columns that a result of the steps rests on, with the number of their values and the places of those.
+
+    Those of the members of a group are included.
+    """
+    for column, found in result.get("rows", {}).items():
+        yield column, found["of"], [place for first, last in found["at"] for place in range(first, last + 1)]
+    for one in result.get("members", ()):
+        yield from list_rows(one)

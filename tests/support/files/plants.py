@@ -13,11 +13,11 @@ from tests.support.files.office import save
 
 # The citation of a value names the cells of its series.
 QUESTIONS = (
-    Asked("What was the 2025 revenue of the Porto plant?", "14.20", "plants.xlsx C5, E5"),
-    Asked("What was total revenue of all plants in 2024?", "39.90", "plants.xlsx C7, E7"),
+    Asked("What was the 2025 revenue of the Porto plant?", "14.20", "plants.xlsx E5"),
+    Asked("What was total revenue of all plants in 2024?", "39.90", "plants.xlsx C7"),
     Asked("What was the total Umsatz in 2025?", "15,196.00", "umsatz.csv B2:B13"),
-    Asked("In which month of 2025 was Umsatz highest?", "2025-10-31", "umsatz.csv B2:B13"),
-    Asked("What was the lowest net cash flow in 2025?", "-45.20 (2025-05-31)", "cash.csv B2:B13"),
+    Asked("In which month of 2025 was Umsatz highest?", "2025-10-31", "umsatz.csv B11"),
+    Asked("What was the lowest net cash flow in 2025?", "-45.20 (2025-05-31)", "cash.csv B6"),
     Asked("How much is the Pro plan?", "Pro | 49", "pricing.html"),
 )
 PLANTS = (("Porto", 310, 12.5, 342, 14.2), ("Vigo", 405, 16.1, 431, 17.8), ("Braga", 288, 11.3, 279, 10.9))

@@ -199,3 +199,24 @@ def test_any_text_is_read_within_its_bounds(text: str, today: date) -> None:
 )
 def test_a_range_that_ends_before_it_begins_is_no_period(text: str) -> None:
     assert [one.kind for one in read_periods(text, TODAY).periods] == [Kind.REVERSED]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("2020年的法定代表人与上一年是否相同", "2019-01-01", "2019-12-31"),
+        ("2020年收入比前一年增加多少", "2019-01-01", "2019-12-31"),
+        ("2021年的法定代表人与前两年是否相同", "2019-01-01", "2020-12-31"),
+        ("revenue in 2020 against the previous year", "2019-01-01", "2019-12-31"),
+        ("Q3 2021 compared with the previous quarter", "2021-04-01", "2021-06-30"),
+        # These count from today, whatever else is named.
+        ("revenue in 2020 compared with last year", "2021-01-01", "2021-12-31"),
+        ("2018年与前年", "2020-01-01", "2020-12-31"),
+        ("2018年与去年", "2021-01-01", "2021-12-31"),
+        # Nothing that is named, and a length that is none of whole years.
+        ("收入与上一年相比", "2021-01-01", "2021-12-31"),
+        ("Q3 2021 against the previous year", "2021-01-01", "2021-12-31"),
+    ],
+)
+def test_the_period_before_is_that_before_the_one_that_is_named(text: str, start: str, end: str) -> None:
+    assert (start, end) in [found[1:] for found in read(text)]

@@ -15,7 +15,8 @@ HEAD = """\
 # What the columns of these tables mean. Edit it and ask with --columns THIS_FILE.
 # role: date, label (whose the rows are), value or ignored. names: what questions call it, first what answers say.
 # aggregation: how the values of a period become one: sum (amounts), last (states), mean; "" if it is not known.
-# year: of the values, where no column has dates; period: the same where it is no year ("Q1 2024", "Jan-24").
+# year: of the values, where no column has dates; period: the same where it is no year ("Q1 2024", "Jan-24"), or a
+# part of the years that the rows have ("Q1").
 """
 MAX_BYTES = 1_000_000
 # Shown of a table in one line; the file has all.

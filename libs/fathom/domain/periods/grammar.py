@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from fathom.domain.periods.lexer import Item, split_items
+from fathom.domain.periods.lexer import Item, load_grammar, split_items
 from fathom.domain.periods.match import is_open, take_period
 from fathom.domain.periods.patterns import Anchors, reduce_items
-from fathom.domain.periods.period import DAY, MONTHS_OF, Date, Kind, Period, Unit, count_months, shift_months
+from fathom.domain.periods.period import (
+    DAY,
+    MONTHS_OF,
+    Date,
+    Kind,
+    Period,
+    Unit,
+    count_months,
+    count_whole_months,
+    shift_months,
+)
 
 # Two periods with no more than this between them are said of one thing: "in 2019 from 2020 to 2021".
 LEADS = frozenset({"at", "of", "to", "from", "since", "before", "after", "and", "comma", "between", "against"})
@@ -50,7 +60,7 @@ def read_periods(text: str, today: date, newest: date | None = None) -> Reading:
     # What repeats or yields to another period is left unread, as what was not understood.
     said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
     unread = {one.span for one in periods} - said
-    arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(settled))))
+    arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(_precede(settled, text)))))
     return Reading(arranged, tuple(span for span in spans if span not in unread))
 
 
@@ -140,6 +150,31 @@ def _yield_to_names(periods: Sequence[Period]) -> tuple[Period, ...]:
         )
 
     return tuple(Period(kind=Kind.UNCLEAR, span=one.span) if yields(one) else one for one in periods)
+
+
+def _precede(periods: tuple[Period, ...], text: str) -> tuple[Period, ...]:
+    """Count the period before from the only other one that is named: "2020 compared with the previous year"."""
+    named = [one for one in periods if not one.relative and one.start and one.end]
+    counted = [one for one in periods if one.relative and _is_preceding(one, text)]
+    if len(named) != 1 or len(counted) != 1 or len(periods) != 2:
+        return periods
+    ((one,), (other,)) = named, counted
+    if not (one.start and one.end and other.start and other.end):
+        return periods
+    months = count_whole_months(one.start, one.end)
+    # "The two years before 2021" are as many of its kind; of other lengths nothing says from which day they count.
+    length = int(other.count * months) if other.trailing else count_whole_months(other.start, other.end)
+    unit = MONTHS_OF.get(other.unit or Unit.DAY, 0) if other.trailing else length
+    if not months or unit != months:
+        return periods
+    start, end = shift_months(one.start, length), one.start - DAY
+    before = replace(other, start=start, end=end, relative=False, trailing=False, count=0)
+    return tuple(before if period is other else period for period in periods)
+
+
+def _is_preceding(period: Period, text: str) -> bool:
+    beginnings = load_grammar()["preceding"]["length" if period.trailing else "unit"]
+    return text[slice(*period.span)].lower().startswith(tuple(beginnings))
 
 
 def _anchor(periods: tuple[Period, ...]) -> tuple[Period, ...]:

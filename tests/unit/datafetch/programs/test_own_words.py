@@ -9,7 +9,8 @@ import pytest
 
 from fathom.domain.programs.language import parse, render
 from fathom.services.datafetch.programs.own import OwnSeries
-from fathom.services.datafetch.programs.own_words import choose_lengths, settle
+from fathom.services.datafetch.programs.own_words.lengths import choose_lengths
+from fathom.services.datafetch.programs.own_words.settling import settle
 
 DAYS = date(2024, 12, 31), date(2025, 12, 31)
 OWN = {
@@ -51,17 +52,17 @@ BUNDLED = "fgrecpt"
     ],
 )  # fmt: skip
 def test_words_become_columns_and_sums(question: str, program: str, settled: str) -> None:
-    found, is_sure = settle(parse(program), OWN, question)
-    assert render(found) == (settled or program)
-    assert is_sure is (bool(settled) and question != "How is Porto doing in 2025?")
+    found = settle(parse(program), OWN, question)
+    assert render(found.program) == (settled or program)
+    assert found.is_sure is (bool(settled) and question != "How is Porto doing in 2025?")
 
 
 def test_a_sum_that_is_asked_for_is_one_of_a_plain_column_too() -> None:
     own = {"own1": OwnSeries("t1", "Units", "", "sales", *DAYS)}
     step = 'at(series("Units", own1), "2025")'
     for question in ("What was the total Units in 2025?", "How much did Units add up to in 2025?"):
-        assert render(settle(parse(step), own, question)[0]) == 'total(within(series("Units", own1), "2025"))'
-    assert render(settle(parse(step), own, "What were the Units in 2025?")[0]) == step
+        assert render(settle(parse(step), own, question).program) == 'total(within(series("Units", own1), "2025"))'
+    assert render(settle(parse(step), own, "What were the Units in 2025?").program) == step
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,102 @@ def test_rows_of_an_income_statement_are_called_by_their_labels_alone() -> None:
         for number, label in enumerate(("Revenue", "Operating costs"), 1)
     }
     program = parse('at(series("operating costs", fgrecpt), "Q2 2025")')
-    found, is_sure = settle(program, own, "What were operating costs in Q2 2025?")
-    assert (render(found), is_sure) == ('at(series("operating costs", own2), "Q2 2025")', True)
+    found = settle(program, own, "What were operating costs in Q2 2025?")
+    assert (render(found.program), found.is_sure) == ('at(series("operating costs", own2), "Q2 2025")', True)
     # What a column measures must be said.
     named = {ident: replace(one, is_of_file=False) for ident, one in own.items()}
-    assert settle(program, named, "What were operating costs in Q2 2025?") == (program, False)
+    assert settle(program, named, "What were operating costs in Q2 2025?").program == program
 
 
 def test_bundled_series_stay_as_the_reader_links_them() -> None:
     program = parse(f'at(series("revenue", {BUNDLED}), "2025")')
-    assert settle(program, {}, "What was total revenue in 2025?") == (program, False)
+    assert settle(program, {}, "What was total revenue in 2025?").program == program
+
+
+YEARLY = {ident: replace(one, months=12) for ident, one in OWN.items()}
+
+
+@pytest.mark.parametrize(
+    ("question", "program", "settled"),
+    [
+        # The reader takes the word for a statistic for a part of a name.
+        ("What was the median staff in 2025?", 'at(series("median staff", none), "2025")',
+         'median(at(series("median staff", own_2), "2025"))'),
+        # Values of a year each have no mean over the year: it is that of the plants.
+        ("What was the average staff of all plants in 2025?", 'mean(within(series("staff of all plants", none), "2025"))',
+         'mean(at(series("staff of all plants", own_2), "2025"))'),
+        ("What was the mean revenue in 2025?", 'mean(within(series("revenue", own1), "2025"))',
+         'mean(total(within(series("revenue", own_1), "2025")))'),
+        ("Which plant has the most staff?", 'last(series("Which plant", none))',
+         'top(last(series("Which plant", "staff", own_2)), 1)'),
+        ("Which plant has the lowest staff?", 'minimum(series("plant", none))',
+         'bottom(last(series("plant", "staff", own_2)), 1)'),
+    ],
+)  # fmt: skip
+def test_a_statistic_of_several_things_is_one_over_them(question: str, program: str, settled: str) -> None:
+    found = settle(parse(program), YEARLY, question, months=12 if "2025" in question else 0)
+    assert (render(found.program), found.is_whole) == (settled, True)
+
+
+def test_a_program_of_another_statistic_than_the_question_asks_for_is_no_reading_of_it() -> None:
+    question = "Which plant had the most staff in 2025?"
+    least, most = ('minimum(within(series("staff", own3), "2025"))', 'maximum(within(series("staff", own3), "2025"))')
+    assert settle(parse(least), YEARLY, question).contradicts
+    assert not settle(parse(most), YEARLY, question).contradicts
+    # How deep it fell from the highest value is no statistic by itself.
+    fall = 'drawdown(within(series("staff", own3), "2025"))'
+    assert not settle(parse(fall), YEARLY, "How far was staff of Porto below its highest value in 2025?").contradicts
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which plant did not have the highest staff in 2025?",
+        "Which plant had the second highest staff in 2025?",
+        "Which plant had the highest staff growth in 2025?",
+        "What was the average of the highest staff in 2025?",
+        "What was the highest staff of each plant in 2025?",
+    ],
+)
+def test_a_question_of_more_than_names_a_period_and_a_statistic_is_not_whole(question: str) -> None:
+    assert not settle(parse('maximum(within(series("staff", own3), "2025"))'), YEARLY, question).is_whole
+
+
+def test_names_in_capitals_plurals_and_the_measures_own_words_are_found() -> None:
+    own = {
+        f"own{number}": OwnSeries("t1", f"{label} Average salary", "", "s", *DAYS, ("Average salary",), label, "Branch")
+        for number, label in enumerate(("IT", "US"), 1)
+    }
+    for question, program, settled in (
+        ("What was the average salary of IT in 2025?", 'at(series("average salary of IT", none), "2025")',
+         'at(series("average salary of IT", own1), "2025")'),
+        ("What was the average salary of the branches in 2025?", 'at(series("average salary of the branches", none), "2025")',
+         'at(series("average salary of the branches", own_1), "2025")'),
+    ):  # fmt: skip
+        assert render(settle(parse(program), own, question).program) == settled
+
+
+def test_a_measure_of_two_tables_is_that_of_the_table_that_the_question_names() -> None:
+    own = {
+        f"own{number}": OwnSeries(f"t_{kind}", f"{label} Revenue", "", "s", *DAYS, ("Revenue",), label, kind)
+        for number, (kind, label) in enumerate(
+            [("Plant", "Porto"), ("Plant", "Vigo"), ("Market", "Japan"), ("Market", "Spain")], 1
+        )
+    }
+    program = parse('maximum(within(series("market", none), "2025"))')
+    found = settle(program, own, "Which market had the highest revenue in 2025?")
+    assert render(found.program) == 'top(at(series("market", "revenue", own_2), "2025"), 1)'
+    program = parse('maximum(within(series("revenue", none), "2025"))')
+    assert not settle(program, own, "What was the highest revenue in 2025?").is_sure
+
+
+def test_words_spelt_like_a_single_column_mean_it_and_are_told() -> None:
+    own = {
+        "own1": OwnSeries("t1", "Spotpris kr/kg", "kr/kg", "prices.csv", *DAYS),
+        "own2": OwnSeries("t1", "Feedpris kr/tonn", "kr/tonn", "prices.csv", *DAYS),
+    }
+    program = parse('mean(within(series("spot", none), "2025"))')
+    found = settle(program, own, "What was the average spot price in 2025?")
+    assert render(found.program) == 'mean(within(series("spot", "spot price", own1), "2025"))'
+    assert found.alike == (("spot price", "Spotpris kr/kg"),)
+    assert not settle(program, own, "What was the average sport prize in 2025?").is_sure

@@ -11,10 +11,12 @@ import pytest
 
 from fathom.core.errors import InvalidField
 from fathom.domain import frames
+from fathom.services.datafetch.convert import sheet_to_proto
 from fathom.services.datafetch.semantics.applying import apply_meaning
 from fathom.services.datafetch.semantics.column_periods import check_period, read_column_period
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, Role, TableMeaning
 from fathom.services.datafetch.semantics.proposing import propose_meaning
+from fathom.services.datafetch.semantics.rpc import list_own_meanings
 
 YEARS = range(1995, 2036)
 HAN = "一 二 三 四 五 六 七 八 九 十 十一 十二".split()  # noqa: SIM905
@@ -146,7 +148,7 @@ async def test_quarters_in_the_names_of_columns_become_rows_with_their_days_and_
         "Lyng harvest": [2.0, 4.0, None],
     }
     assert (sheet.columns[1].source, sheet.columns[2].source, issues) == (
-        "harvest.xlsx B5, C5, D5", "harvest.xlsx B6, C6", [],
+        "harvest.xlsx B5:D5", "harvest.xlsx B6:C6", [],
     )  # fmt: skip
 
 
@@ -163,7 +165,7 @@ async def test_a_year_and_its_last_quarter_are_two_values_though_they_end_on_one
 async def test_a_period_in_brackets_is_no_unit_and_days_of_balances_are_read() -> None:
     table = pa.table({"Item": ["Cash"], "EUR m (31/12/2024)": [1.0], "2025-06-30 00:00:00": [2.0]})
     values = (await propose(table, "balance.csv")).values
-    assert [(one.unit, one.days) for one in values] == [
+    assert [(one.unit, one.find_days()) for one in values] == [
         ("", (date(2024, 12, 31),) * 2), ("", (date(2025, 6, 30),) * 2),
     ]  # fmt: skip
 
@@ -182,3 +184,33 @@ def test_a_period_that_a_column_cannot_have_is_refused_by_field(
     second = ColumnMeaning("x", Role.VALUE, ("x",), "", Aggregation.UNKNOWN, year, "", period)
     with pytest.raises(InvalidField, match=field):
         apply_meaning(table, "t", TableMeaning((first, second)))
+
+
+@pytest.mark.parametrize("years", [[2023, 2024], ["2023", "2024"], ["FY2023", "FY2024"]])
+async def test_parts_of_the_years_of_rows_are_one_series(years: list[int | str]) -> None:
+    table = pa.table({"Year": years, "Q1": [1.0, 5.0], "Q2": [2.0, 6.0], "Q3": [3.0, 7.0], "Q4": [4.0, None]})
+    meaning = await propose(table, "turnover.csv")
+    sources = {f"Q{at}": f"turnover.csv {letter}2:{letter}3" for at, letter in enumerate("BCDE", 1)}
+    sheet, _ = apply_meaning(table, "turnover.csv", meaning, sources)
+    shown = frames.read_table(sheet.arrow, "t").to_pydict()
+    assert shown["turnover"] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert (shown["date"][0], shown["date"][-1]) == (date(2023, 3, 31), date(2024, 9, 30))
+    # In the order of the days, so that each value is known by its place.
+    assert sheet.columns[1].source == "turnover.csv B2:E2, B3:D3"
+    assert list_own_meanings(sheet_to_proto(sheet), meaning)["turnover"].months == 3
+
+
+async def test_periods_of_rows_as_texts_are_days() -> None:
+    table = pa.table({"Month": ["2024-01", "2024-02"], "Copper (USD/t)": [8300.0, 8350.0]})
+    sheet, _ = apply_meaning(table, "prices.csv", await propose(table, "prices.csv"))
+    assert frames.read_table(sheet.arrow, "t").to_pydict() == {
+        "date": [date(2024, 1, 31), date(2024, 2, 29)], "Copper": [8300.0, 8350.0],
+    }  # fmt: skip
+    assert (await propose(table.set_column(0, "Month", [["a", "2024-02"]]), "prices.csv")).date is None
+
+
+def test_a_part_of_a_year_needs_rows_of_years() -> None:
+    columns = (ColumnMeaning("Day", Role.DATE), ColumnMeaning("Units", Role.VALUE, period="Q1"))
+    for days, field in (([date(2024, 1, 31)], r"columns\[1\].period"), (["somewhen"], r"columns\[0\].role")):
+        with pytest.raises(InvalidField, match=field):
+            apply_meaning(pa.table({"Day": days, "Units": [1]}), "t", TableMeaning(columns))

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.core.errors import CorruptData, PayloadTooLarge
+from fathom.domain.text.addresses import name_column
 from fathom.domain.text.encodings import decode_text
-from fathom.services.datafetch.sources.files.addresses import name_column
 from fathom.services.datafetch.sources.sheet import import_table
 from fathom.services.datafetch.sources.upload import UploadLimits, read_upload
 

@@ -144,6 +144,30 @@ async def test_a_column_of_the_users_own_table_is_computed_without_a_query(drive
     assert "s1 = f.line(sheet_1, '腾讯', 'Tencent')" in codes[0]
 
 
+@pytest.mark.parametrize(
+    ("step", "cells"),
+    [
+        ("f.at(s1, f.period('2026-08-04', '2026-08-04'))", "own.csv B3"),
+        ("f.maximum(s1)", "own.csv B4"),
+        ("f.mean(f.within(s1, f.period('2026-08-03', '2026-08-04')))", "own.csv B3:B4"),
+        ("f.change(s1)", "own.csv B2, B4"),
+        ("f.top(f.last(f.each(s1, s2)), 1)", "own.csv B2"),
+        ("f.median(f.last(f.each(s1, s2)))", "own.csv B2; own.csv C2"),
+        # What is derived rests on more than one can name.
+        ("f.maximum(f.steps(s1, 'day'))", "own.csv B2:B4"),
+    ],
+)
+async def test_the_cells_that_a_value_rests_on_are_named(drive: Any, world: Any, step: str, cells: str) -> None:
+    # Newest first, as many files are.
+    days = pd.date_range("2026-08-03", periods=3, freq="B")[::-1]
+    world.namespace["sheet_1"] = pd.DataFrame({"日期": days, "腾讯": [380.0, 360.0, 400.0], "美团": [90.0, 80.0, 70.0]})
+    other = {**OWN, "name": "s2", "words": "Meituan", "column": "美团", "cells": "own.csv C2:C4"}
+    series = [{**OWN, "cells": "own.csv B2:B4"}, *([other] if "s2" in step else [])]
+    world.program = make_program([step], series=series, words=["Tencent", "Meituan"])
+    talk = await drive("What of Tencent in my table?", world)
+    assert f"Cells: {cells} [" in talk.answer
+
+
 async def test_what_words_were_taken_for_is_said_first(drive: Any, world: Any) -> None:
     assumed = [{"words": "my companies", "columns": ["腾讯", "美团"]}]
     world.program = make_program(STEPS[:1], assumptions=assumed)

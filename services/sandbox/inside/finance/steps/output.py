@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
@@ -84,7 +84,20 @@ def describe_point(point: Point) -> dict[str, Any]:
     if point.days:
         found["days"] = [to_day(day) for day in point.days[:MOST_SHOWN]]
         found |= {"more": len(point.days) - MOST_SHOWN} if len(point.days) > MOST_SHOWN else {}
+    if point.rows:
+        found["rows"] = {column: {"of": count, "at": join_places(at)} for column, (count, at) in point.rows.items()}
     return found | describe_notes(point.notes)
+
+
+def join_places(places: Sequence[int]) -> list[list[int]]:
+    """Return places as runs of their first and last one."""
+    runs: list[list[int]] = []
+    for place in sorted(places):
+        if runs and place == runs[-1][1] + 1:
+            runs[-1][1] = place
+        else:
+            runs.append([place, place])
+    return runs
 
 
 def describe_line(line: Line) -> dict[str, Any]:

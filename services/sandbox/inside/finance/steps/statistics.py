@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import wraps
 from typing import Any
+
+import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.returns import DAYS_A_YEAR, YEAR_OF_CLOSES, describe_kind
@@ -16,6 +20,7 @@ from fathom.services.sandbox.inside.finance.steps.values import (
     Period,
     Point,
     describe_class,
+    join_rows,
     map_members,
     measure_gap,
     read_count,
@@ -100,15 +105,40 @@ def minimum(line: Line) -> Point:
     return pick_by(line, lambda cut: cut.idxmin())
 
 
+def pool_points(function: Any) -> Any:
+    """Apply a function of a line to the values of a group of points, which are those of as many things."""
+
+    @wraps(function)
+    def call(x: Any) -> Any:
+        if isinstance(x, Group) and all(isinstance(one, Point) for one in x.members.values()):
+            return replace(function(pool(x)), rows=join_rows(*x.members.values()))
+        return function(x)
+
+    return call
+
+
+def pool(group: Group) -> Line:
+    """Return the values of a group of points as a line; refuse points without a value, and those of several units."""
+    points = list(group.members.values())
+    units = sorted({one.unit for one in points})
+    if len(units) > 1:
+        raise InvalidArgument("group", f"has values in {' and '.join(unit or 'no unit' for unit in units)}")
+    values = [read_number(one, "group") for one in points]
+    notes = tuple(dict.fromkeys(note for one in points for note in one.notes))
+    return Line(pd.Series(values), ", ".join(group.members), units[0], notes=notes)
+
+
+@pool_points
 @map_members
 def mean(line: Line) -> Point:
-    """Return the mean of the window's values, in their unit."""
+    """Return the mean of the window's values, or of the values of a group of points, in their unit."""
     return line.make_point(line.window.mean())
 
 
+@pool_points
 @map_members
 def median(line: Line) -> Point:
-    """Return the median of the window's values, in their unit."""
+    """Return the median of the window's values, or of the values of a group of points, in their unit."""
     return line.make_point(line.window.median())
 
 

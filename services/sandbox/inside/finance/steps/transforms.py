@@ -22,6 +22,7 @@ from fathom.services.sandbox.inside.finance.steps.values import (
     Point,
     aggregate,
     describe,
+    join_rows,
     map_members,
     measure_gap,
     name_step,
@@ -234,7 +235,8 @@ def combine_points(a: Any, b: Any, operate: Callable[..., Any], sign: str, unit:
     days = [getattr(one, "day", None) for one in (a, b)]
     notes = tuple(dict.fromkeys(getattr(a, "notes", ()) + getattr(b, "notes", ())))
     day = days[0] if days[0] is not None else days[1]
-    return Point(value, day, unit, f"{describe(a)} {sign} {describe(b)}", days[1], notes)
+    name = f"{describe(a)} {sign} {describe(b)}"
+    return Point(value, day, unit, name, days[1], notes, rows=join_rows(a, b))
 
 
 @map_members
@@ -272,7 +274,8 @@ def pct(a: Any, b: Any) -> Point:
     """Return the % change from a to b; refuse one from 0, or from below 0 to above."""
     value = (measure_ratio(read_number(a, "a"), read_number(b, "b"), "a") - 1) * 100
     notes = tuple(dict.fromkeys(getattr(a, "notes", ()) + getattr(b, "notes", ())))
-    return Point(value, getattr(b, "day", None), "%", describe(b), getattr(a, "day", None), notes)
+    first, day = getattr(a, "day", None), getattr(b, "day", None)
+    return Point(value, day, "%", describe(b), first, notes, rows=join_rows(a, b))
 
 
 def measure_ratio(first: float, last: float, name: str) -> float:

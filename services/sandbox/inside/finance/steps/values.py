@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +17,12 @@ import numpy as np
 import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import is_rate, read_day, read_series, unit_of
+from fathom.services.sandbox.inside.finance.inputs import index_by_date, is_rate, read_day, read_series, unit_of
 
 # Sentence in English and Chinese of how a result was computed.
 Note = tuple[str, str]
+# Number of values of a column, and the places of some of them.
+Rows = tuple[int, tuple[int, ...]]
 CONVENTIONS = MappingProxyType(json.loads(Path(__file__).with_name("conventions.json").read_text("utf-8")))
 # Code of pandas, and the word in Chinese. Weeks end on Friday: a week's last close belongs to it on any market.
 EVERY = MappingProxyType(
@@ -68,6 +70,8 @@ class Point:
     # Of a count: of how many values, and the days that were counted.
     of: int | None = None
     days: tuple[Any, ...] = ()
+    # By column how many values it has, and on which of them, counted from 0 as they stand in the sheet, this one rests.
+    rows: Mapping[str, Rows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,7 @@ class Line:
     "level", "rate" (values in %, which have differences and no returns) or "move" (changes, alike). ``is_day`` says
     that the window starts on one day, whose value is the base of a return. ``known`` is set for values selected by a
     condition: the first and last day on which the condition was seen, so that a window without values is no error.
+    ``rows`` are the places of the column's values in its sheet, by day; None for derived values, and where nobody asks.
     """
 
     values: Any
@@ -97,6 +102,7 @@ class Line:
     indicator: str = ""
     notes: tuple[Note, ...] = ()
     known: tuple[Any, Any] | None = None
+    rows: Any = None
 
     @property
     def has_returns(self) -> bool:
@@ -153,7 +159,14 @@ class Line:
         """Return a point of this line; a missing or infinite value becomes None."""
         number = None if value is None or not math.isfinite(value) else float(value)
         notes = self.notes + fields.pop("notes", ())
-        return Point(number, day, **({"unit": self.unit, "name": self.name, "notes": notes} | fields))
+        rows = {} if self.rows is None or number is None else self.find_rows(day, fields.get("first"))
+        return Point(number, day, **({"unit": self.unit, "name": self.name, "notes": notes, "rows": rows} | fields))
+
+    def find_rows(self, day: Any, first: Any) -> dict[str, Rows]:
+        """Return the places of the values of one or two days, without a day those of the window."""
+        days = self.window.index if day is None else [one for one in (first, day) if one is not None]
+        places = (int(self.rows[one]) for one in dict.fromkeys(days) if one in self.rows.index)
+        return {self.rows.name: (len(self.rows), tuple(places))}
 
     def derive(self, values: Any, **fields: Any) -> Line:
         """Return the line with other values; the infinite ones of a division by 0 are left out.
@@ -165,7 +178,7 @@ class Line:
             days = [show_day(day) for day in self.values.index]
             ends = f"{len(days)} values from {days[0]} to {days[-1]}, too few" if days else "no values"
             raise InvalidArgument("line", f"{self.name} has {ends} for this step")
-        return replace(self, values=found, **fields)
+        return replace(self, **{"values": found, "rows": None} | fields)
 
     def pick(self, cut: Any, day: Any) -> Point:
         """Return the value of a day of the window."""
@@ -178,9 +191,10 @@ SEASONAL = re.compile(r"\s*\((?:SA|NSA|SAAR)\)\s*$")
 DOLLARS = re.compile(r"(?<![A-Za-z])(?:U\.S\. )?\$(?![A-Za-z\d])")
 
 
-def line(sheet: Any, column: str, name: str = "") -> Line:
+def line(sheet: Any, column: str, name: str = "", has_rows: bool = False) -> Line:
     """Return a column of a sheet as a line named ``name`` (default: the column's name), with the sheet's unit.
 
+    With ``has_rows`` results say on which of the column's values they rest.
     Values in % and other shares are rates, values of every day prices, all others levels. Raise ``InvalidArgument``
     for a column that the sheet lacks.
     """
@@ -192,7 +206,15 @@ def line(sheet: Any, column: str, name: str = "") -> Line:
     is_daily = len(values) > 1 and measure_gap(values) <= DAILY
     kind = "rate" if is_rate(frame, column) else "price" if is_daily else "level"
     indicator = str(frame.attrs.get("indicators", {}).get(column, ""))
-    return Line(values.rename(None), name or column, spell_unit(unit_of(frame, column)), kind, indicator=indicator)
+    rows = number_rows(sheet, column) if has_rows else None
+    unit = spell_unit(unit_of(frame, column))
+    return Line(values.rename(None), name or column, unit, kind, indicator=indicator, rows=rows)
+
+
+def number_rows(sheet: Any, column: str) -> Any:
+    """Return the places of a column's values among them, by day: files have any order, and lines that of the days."""
+    dated = index_by_date(sheet, "sheet")[column].dropna()
+    return pd.Series(range(len(dated)), dated.index, name=column)
 
 
 def spell_unit(unit: str) -> str:
@@ -257,6 +279,15 @@ def map_groups(call: Callable[..., Any], args: tuple[Any, ...], groups: list[Gro
     columns = [list(one.members.values()) if isinstance(one, Group) else [one] * sizes[0] for one in args]
     rows = zip(*columns, strict=True)
     return Group({name: call(*row) for name, row in zip(groups[0].members, rows, strict=True)})
+
+
+def join_rows(*points: Any) -> dict[str, Rows]:
+    """Return the places of the values that some points rest on; none where one of them does not name them."""
+    known = [one.rows for one in points if isinstance(one, Point)]
+    found: dict[str, Rows] = {}
+    for column, (count, places) in (item for rows in known for item in rows.items()):
+        found[column] = count, tuple(dict.fromkeys((*found.get(column, (count, ()))[1], *places)))
+    return found if all(known) else {}
 
 
 def describe(value: Any) -> str:

@@ -120,3 +120,12 @@ def test_observations_ahead_and_back() -> None:
 
 def test_a_percentile_counts_values_at_the_level() -> None:
     assert steps.percentile(DAILY, 30).value == 50
+
+
+def test_the_mean_of_a_group_of_points_is_one_over_its_members() -> None:
+    group = steps.at(steps.each(*(make_daily([0, value], name=str(value)) for value in (2, 4, 9))), year("2020-03-03"))
+    assert steps.mean(group).value == 5
+    assert steps.median(group).value == 4
+    # Of lines it is one of each.
+    lines = steps.mean(steps.each(make_daily([1, 2], name="a"), make_daily([3, 4], name="b")))
+    assert [one.value for one in lines.members.values()] == [1.5, 3.5]
