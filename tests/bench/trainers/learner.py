@@ -46,7 +46,7 @@ SIZES = (Size(layers=4, rows=8, rounds=3, more=True), Size(layers=30, rows=4, ro
 
 
 async def run() -> None:
-    """Needs torch and transformers, and TRL for the baseline (``pip install --no-deps trl datasets dill``)."""
+    """Needs torch and transformers, and TRL for the baseline (``pip install --no-deps trl datasets dill multiprocess xxhash``)."""
     wanted = os.environ.get("BENCH_LAYERS", "")
     for size in SIZES:
         if wanted and int(wanted) != size.layers:
