@@ -20,6 +20,8 @@ settings.load_profile("house")
 # One thread for each process, set before any of them loads torch: tiny networks on two threads wait for each other
 # more than they compute, all the more so where two tests run at once. Processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Somebody's setting for containers makes each process that a test starts compile all packages anew (see the Makefile).
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".fathom"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import os
 import pkgutil
 import sys
 from collections.abc import Callable, Collection, Coroutine
@@ -46,7 +47,18 @@ def load_benches(names: Collection[str]) -> dict[str, Run]:
     return benches
 
 
+def keep_bytecode() -> None:
+    """Let this process and those that it starts keep what they compile, as the Makefile does for its recipes.
+
+    With somebody's setting for containers each of a bench's processes compiles all packages anew, for which some have
+    no time: a node of Ray ends when its agent takes more than 15 s to start.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
 def main(names: list[str]) -> int:
+    keep_bytecode()
     if len(names) == 2 and (names[1].endswith("/") or Path(names[1]).is_file()):
         bench = load_benches(names[:1]).get(names[0])
         if bench is None or not inspect.signature(bench).parameters:

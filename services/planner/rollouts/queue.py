@@ -167,7 +167,8 @@ class RolloutQueue:
         except Exception as error:
             # A bug must not end the consumption; the bus delivers the task again, a bounded number of times.
             self.log.exception("queued task was cut short", rollout_id=rollout_id, task=number, error=str(error))
-            await delivery.nak(AGAIN_S)
+            # Longer each time: deliveries are counted, and a store that is away for half a minute must not use them up.
+            await delivery.nak(AGAIN_S * 2 ** (delivery.attempt - 1))
         finally:
             alive.cancel()
             watching.cancel()

@@ -1,19 +1,21 @@
-"""Learner, sampler and loading of weights on a GPU: tokens per second, share of the device's peak, times of a copy.
+"""Learner, sampler and loading of weights on a GPU: tokens per second, share of the peak, memory, times of a copy.
 
 ``make bench-gpu`` runs it on a machine that has torch and transformers alone. The model is a random one of SmolLM2's
-shape (135 million parameters); rows are as those of episodes are, most short and a few long. ``BENCH_GPU_DEVICE=cpu``
-plays the same in miniature, which shows that it runs and measures nothing.
+shape (135 million parameters); rows are as those of episodes are, most short and a few long. Where TRL is installed,
+its step on rows of its own bench (``tests/bench/trainers/learner.py``) is measured in turn with ours.
+``BENCH_GPU_DEVICE=cpu`` plays the same in miniature, which shows that it runs and measures nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config import load_config
 from fathom.trainers.learners.actor import Actor
 from fathom.trainers.learners.networks import Placement
+from tests.bench.trainers import learner
 from tests.bench.trainers.packing import rows
 from tests.integration.policy.weights.models import tiny_model
 
@@ -49,6 +52,8 @@ class Scale:
     in_flight: int
     new_tokens: int
     rounds: int
+    peer_rows: int
+    """Rows of the step that TRL takes, too; divisible by its groups of four."""
 
 
 WHOLE = Scale(
@@ -62,6 +67,7 @@ WHOLE = Scale(
     in_flight=64,
     new_tokens=128,
     rounds=5,
+    peer_rows=64,
 )
 MINIATURE = Scale(
     "cpu",
@@ -74,6 +80,7 @@ MINIATURE = Scale(
     in_flight=2,
     new_tokens=4,
     rounds=1,
+    peer_rows=4,
 )
 
 
@@ -86,6 +93,7 @@ async def run() -> None:
     name = torch.cuda.get_device_name() if scale.device == "cuda" else "the processor, in miniature: no figures"
     print(f"on {name}, torch {torch.__version__}, bfloat16")
     await asyncio.to_thread(learn, scale, name)
+    await asyncio.to_thread(compare_with_trl, scale)
     with tempfile.TemporaryDirectory() as folder:
         versions = await asyncio.to_thread(make_versions, Path(folder), scale)
         await sample(scale, versions)
@@ -125,20 +133,57 @@ def learn(scale: Scale, name: str) -> None:
     data = rows(scale.rows)
     tokens = int(data.tensor("attention_mask").sum())
     peak = next((value for part, value in PEAKS.items() if part in name), None)
-    print(f"\nlearner, {scale.rows} rows, {tokens} tokens{'':<4}{'step':>10}{'tokens/s':>12}{'of the peak':>14}")
+    print(
+        f"\nlearner, {scale.rows} rows, {tokens} tokens{'':<4}{'step':>10}{'tokens/s':>12}{'of the peak':>14}{'memory':>12}"
+    )
     for way, overrides in WAYS.items():
         step, parameters = learner_step(scale, data, *overrides)
+        forget_memory(scale)
         taken = seconds(scale, step)
         # Two operations a parameter for each token of a forward pass, four for its gradient; attention left out.
         share = f"{8 * parameters * tokens / taken / peak:.1%}" if peak else "unknown"
-        print(f"{way:<34}{taken:>8.3f} s{tokens / taken:>12.0f}{share:>14}")
+        print(f"{way:<34}{taken:>8.3f} s{tokens / taken:>12.0f}{share:>14}{describe_memory(scale):>12}")
 
 
-def learner_step(scale: Scale, data: DataProto, *overrides: str) -> tuple[Callable[[], object], int]:
+def forget_memory(scale: Scale) -> None:
+    """Begin to count the most memory that is held at once anew."""
+    if scale.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+
+
+def describe_memory(scale: Scale) -> str:
+    return f"{torch.cuda.max_memory_allocated() / 1e9:.2f} GB" if scale.device == "cuda" else "unknown"
+
+
+def compare_with_trl(scale: Scale) -> None:
+    """Print TRL's step and ours, padded and packed, on the same rows; whole steps, as ``fathom train`` takes them."""
+    data = learner.rows(scale.peer_rows)
+    tokens = int(data.tensor("attention_mask").sum())
+    print(f"\nstep on {scale.peer_rows} rows, {tokens} tokens{'':<13}{'step':>10}{'tokens/s':>12}{'ratio':>8}")
+    made: dict[str, Callable[[], object]] = {}
+    if importlib.util.find_spec("trl") is None:
+        print("TRL is not installed: no baseline")
+    else:
+        size = learner.Size(scale.layers, scale.peer_rows, scale.rounds, more=False)
+        made["TRL GRPOTrainer, one pass"] = learner.trl_step(size, data, scale.device)[1]
+    for way, overrides in WAYS.items():
+        made[f"Fathom, whole step, {way}"] = learner_step(scale, data, *overrides, vocabulary=learner.VOCABULARY)[0]
+    base = None
+    for name, step in made.items():
+        taken = seconds(scale, step)
+        base = base or taken
+        print(f"{name:<34}{taken:>8.3f} s{tokens / taken:>12.0f}{base / taken:>8.2f}")
+
+
+def learner_step(
+    scale: Scale, data: DataProto, *overrides: str, vocabulary: int | None = None
+) -> tuple[Callable[[], object], int]:
+    """Return a learner's whole step, and the number of its parameters."""
     torch.manual_seed(0)
     by_tokens = ("actor.use_dynamic_bsz=true", f"actor.ppo_max_token_len_per_gpu={scale.pass_tokens}")
     config = load_config([], ["actor.optim.lr=1e-6", *by_tokens, *overrides])
-    model = network(scale).to(scale.device).train()
+    shape = scale if vocabulary is None else replace(scale, vocabulary=vocabulary)
+    model = network(shape).to(scale.device).train()
     actor = Actor(config.actor, model, Placement(dtype="bfloat16", device=scale.device))
 
     def step() -> None:

@@ -46,7 +46,7 @@ SIZES = (Size(layers=4, rows=8, rounds=3, more=True), Size(layers=30, rows=4, ro
 
 
 async def run() -> None:
-    """Needs torch and transformers, and TRL for the baseline (``pip install --no-deps trl datasets dill``)."""
+    """Needs torch and transformers, and TRL for the baseline (``pip install --no-deps trl datasets dill multiprocess xxhash``)."""
     wanted = os.environ.get("BENCH_LAYERS", "")
     for size in SIZES:
         if wanted and int(wanted) != size.layers:
@@ -173,13 +173,14 @@ def fathom_step(size: Size, data: DataProto, *overrides: str, is_whole: bool = T
     return actor.stepper.optimizer, lambda: actor.update_policy(known or add_old())
 
 
-def trl_step(size: Size, data: DataProto) -> Side:
+def trl_step(size: Size, data: DataProto, device: str = "cpu") -> Side:
+    """Return TRL's step; on a GPU with products of bfloat16 as Fathom's, by torch's own autocast."""
     from fathom.trainers.learners.tiny import build_tokenizer
 
     trl: Any = importlib.import_module("trl")
     datasets: Any = importlib.import_module("datasets")
     settings = trl.GRPOConfig(
-        output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=False, per_device_train_batch_size=size.rows, num_generations=GROUP,
+        output_dir=tempfile.mkdtemp(), use_cpu=device == "cpu", bf16=False, per_device_train_batch_size=size.rows, num_generations=GROUP,
         report_to=[], learning_rate=1e-6, beta=0.0, loss_type="bnpo", gradient_checkpointing=False, max_completion_length=RESPONSE,
     )  # fmt: skip
     trainer = trl.GRPOTrainer(
@@ -190,16 +191,20 @@ def trl_step(size: Size, data: DataProto) -> Side:
         processing_class=build_tokenizer(["a"]),
     )
     trainer.current_gradient_accumulation_steps = 1
+    trainer.model.to(device)
     optimizer = trainer.create_optimizer()
     attention = data.tensor("attention_mask")
-    inputs = {
+    held = {
         "prompt_ids": data.tensor("prompts"), "prompt_mask": attention[:, :PROMPT],
         "completion_ids": data.tensor("responses"), "completion_mask": attention[:, PROMPT:],
         "tool_mask": data.tensor("response_mask"), "advantages": data.tensor("advantages"),
     }  # fmt: skip
+    inputs = {name: value.to(device) for name, value in held.items()}
 
     def step() -> None:
-        trainer._compute_loss(trainer.model, inputs).backward()
+        with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+            loss = trainer._compute_loss(trainer.model, inputs)
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -116,3 +119,38 @@ def test_the_files_that_are_run_import_what_such_a_machine_has() -> None:
     files = [Path(word) for word in gpu.command_of("test") if word.endswith(".py")]
     modules = [".".join(path.relative_to(gpu.ROOT).with_suffix("").parts) for path in files]
     assert import_within(packages, ["tests.bench.trainers.gpu", *modules], is_inside_free=True) == ""
+
+
+@pytest.mark.slow
+def test_every_part_of_the_bench_runs_in_miniature_where_there_is_no_gpu() -> None:
+    command, environ = [sys.executable, "deploy/gpu.py", "bench"], {**os.environ, "BENCH_GPU_DEVICE": "cpu"}
+    done = subprocess.run(command, cwd=gpu.ROOT, env=environ, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    begun = [
+        "on the processor, in miniature",
+        "learner, 16 rows",
+        "step on 4 rows",
+        "sampler, 2 in flight",
+        "new weights:",
+    ]
+    assert [words for words in begun if words not in done.stdout] == []
+    # Of the learner's own rows, and of those that TRL takes, too.
+    assert [done.stdout.count(f"{way:<34}") for way in ("padded", "packed")] == [1, 1]
+    assert [done.stdout.count(f"Fathom, whole step, {way}") for way in ("padded", "packed")] == [1, 1]
+
+
+def test_the_tests_of_a_gpu_are_found_without_the_suites_settings() -> None:
+    command = [*gpu.command_of("test"), "--collect-only", "-q"]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(gpu.ROOT), str(gpu.ROOT / "libs")])}
+    done = subprocess.run(command, cwd=gpu.ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "test_a_gpu_takes_the_step_of_the_cpu[packed]" in done.stdout
+    assert "test_offloaded_shards_take_the_step_of_the_cpu" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("what", ["test", "bench"])
+def test_make_passes_on_to_the_script(what: str) -> None:
+    command = ["make", "--dry-run", f"{what}-gpu"]
+    done = subprocess.run(command, cwd=gpu.ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith(f"deploy/gpu.py {what}")

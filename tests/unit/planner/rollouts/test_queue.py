@@ -17,6 +17,7 @@ from fathom.core.errors import (
     Cancelled,
     Conflict,
     DeadlineExceeded,
+    DependencyFailed,
     FathomError,
     InvalidField,
     NotFound,
@@ -77,9 +78,11 @@ def request(tasks: int = 2, group_size: int = 2, **fields: Any) -> pb.RolloutReq
     return pb.RolloutRequest(**{"request_id": "ro_1", "tasks": asked, "group_size": group_size, "model": "s", **fields})
 
 
-async def watch_queue(planner: Planner, after: int = 0, most: int = 0) -> list[tuple[int, trajectory.Trajectory]]:
+async def watch_queue(
+    planner: Planner, after: int = 0, most: int = 0, within_s: float = 10.0
+) -> list[tuple[int, trajectory.Trajectory]]:
     found = []
-    async with asyncio.timeout(10), aclosing(planner.queue.watch("ro_1", after)) as items:
+    async with asyncio.timeout(within_s), aclosing(planner.queue.watch("ro_1", after)) as items:
         async for item in items:
             found.append(item)
             if len(found) == most:
@@ -362,6 +365,27 @@ async def test_a_watcher_alone_brings_back_what_was_left_and_holds_it() -> None:
         planner.policy.hold[1].set()
         assert places(await watching) == EVERY
     assert planner.begun_runs == [f"ro_1-{task}-{sample}" for task, sample in EVERY], "each once"
+
+
+@simulate_time
+async def test_a_store_that_is_away_for_a_while_uses_up_no_tasks_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were used up within eight seconds: nobody played the group, and its trainer waited for five minutes."""
+    house = forgetful()
+    planner = Planner(house)
+    get_request, back_at = planner.queue.get_request, loop_time() + 10.0
+
+    async def fail_for_a_while(rollout_id: str) -> pb.RolloutRequest:
+        if loop_time() < back_at:
+            raise DependencyFailed("object store", "cannot be reached")
+        return await get_request(rollout_id)
+
+    await planner.queue.submit(request(), Lane.TRAINING)
+    watching = asyncio.create_task(watch_queue(planner, within_s=60.0))
+    await settle()
+    monkeypatch.setattr(planner.queue, "get_request", fail_for_a_while)
+    async with planner.working():
+        assert places(await watching) == EVERY
+    assert loop_time() >= back_at
 
 
 @simulate_time
