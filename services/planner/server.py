@@ -49,6 +49,7 @@ from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.earlier.reminders import Recaller
 from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.routing import RunRouter
 from fathom.services.planner.runs.worker import LANES, Worker
 from fathom.services.planner.understanding import Understanding
 from fathom.services.planner.workflow.convert import route_to_proto
@@ -89,7 +90,10 @@ def build(config: Config, deps: Deps) -> Service:
     summary = DataSummary(deps.clients)
     remembering = make_remembering(config, deps, record, understanding, prompts.catalogue)
     rewriter = understanding.rewriter
-    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
+    router = RunRouter(deps.clients, record, understanding.route, understanding.find_form, rewriter)
+    worker = Worker(
+        config, engine, protocols, record, deps.clients, deps.bus, log, router, summary, rewriter, remembering
+    )
     worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
     worker.spending = Spending.register(deps.telemetry.registry)
     learner = make_learner(deps, record, understanding, prompts.catalogue)
@@ -105,7 +109,7 @@ def build(config: Config, deps: Deps) -> Service:
         understanding.route,
         understanding.find_form,
     )
-    runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
+    runs = Runs(config, worker, record, deps.clients)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
     servicer = PlannerServicer(

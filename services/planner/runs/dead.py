@@ -19,6 +19,7 @@ from fathom.services.planner.runs.parking import PAUSES
 from fathom.services.planner.runs.publisher import publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Lease
+from fathom.services.planner.runs.routing import restore_route
 from fathom.services.planner.runs.worker import PlayedLeg, Worker
 from fathom.transport.bus.base import Delivery
 from fathom.transport.bus.delivery import DEAD_REASON
@@ -71,7 +72,9 @@ class DeadRuns:
             return
         fold = await events.acquire(1)
         ended = await record.find_end(run_id)
-        history = await load_history(record, run_id, fold, None if ended is None else ended[0])
+        before = None if ended is None else ended[0]
+        header = restore_route(header, fold, before)
+        history = await load_history(record, run_id, fold, before)
         await record.put_lease(run_id, Lease(events.epoch, number, len(history.steps)))
         task = Task(run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
         episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])

@@ -51,6 +51,7 @@ from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, 
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Header, Lease, Leg, RunRepository, as_of_run
+from fathom.services.planner.runs.routing import RunRouter, restore_route
 from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
 from fathom.services.planner.workflow.convert import FORMS
@@ -108,6 +109,7 @@ class Worker:
     clients: Clients
     bus: Bus
     log: Any
+    router: RunRouter
     summary: DataSummary | None = None
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
@@ -233,6 +235,9 @@ class Worker:
         # Services are called for whoever asked: memory recalls nobody else's turns.
         with calling(replace(call, principal=header.principal)):
             request = header.run_request()
+            # Nothing has been played by a route that no log tells: its choice may be made again.
+            header = restore_route(header, fold, None if ended is None else ended[0])
+            header = await self.router.settle(header) if header.is_unrouted else header
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
             allowed = is_on(held.facts)
@@ -445,6 +450,7 @@ class Worker:
         await self._remember(header, replace(played.play, outcome=outcome), events, fold)
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
+        trajectory.report = header.form == Form.REPORT
         await note_asker(self.record, header, trajectory)
         trajectory.usage.cost = self.config.prices(header.model).cost(episode.usage)
         if episode.task.question != header.question:

@@ -264,6 +264,8 @@ async def test_auto_becomes_the_mode_that_fits(question: str, chosen: int) -> No
     house = WorkflowHouse()
     request = pb.RunRequest(request_id="run_9", question=question, model="s", protocol=trajectory.PROTOCOL_AUTO)
     header, _ = await house.runs.begin(request)
+    assert header.is_unrouted, "it is accepted before anybody has read it"
+    header = await house.runs.worker.router.settle(header)
     assert header.protocol_value == chosen
     assert header.run_request().protocol == trajectory.PROTOCOL_AUTO
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as memory
@@ -40,9 +40,10 @@ class Memory:
 def make_worker(house: House, chat: Sequence[Message]) -> Worker:
     house.clients.__dict__["memory"] = Memory(chat)
     engine = Engine(lambda protocol: house.policy, house.stage)
-    log = house.telemetry.log
+    log, rewriter = house.telemetry.log, make_rewriter()
+    router = replace(house.runs.worker.router, rewriter=rewriter)
     return Worker(
-        house.config, engine, house.protocols(), house.record, house.clients, house.bus, log, rewriter=make_rewriter()
+        house.config, engine, house.protocols(), house.record, house.clients, house.bus, log, router, rewriter=rewriter
     )
 
 
