@@ -38,12 +38,13 @@ from fathom.services.planner.runs.conversation import (
 from fathom.services.planner.runs.index.entry import Entry
 from fathom.services.planner.runs.log.events import fold_log, make_events_gone
 from fathom.services.planner.runs.log.fold import load_history
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
 from fathom.services.planner.runs.repository import Header, Leg, RunRepository, first_leg
 from fathom.services.planner.runs.routing import choose_protocol, is_routed, restore_route, take_route
+from fathom.services.planner.runs.stopping import stop_run
 from fathom.services.planner.runs.waiting import Entrance
-from fathom.services.planner.runs.worker import Worker
 from fathom.transport.bus.base import Backlog
 from fathom.transport.bus.streams import DAY_S, LEGS, events_subject
 
@@ -152,7 +153,7 @@ class Runs:
         )
         if request.prompts:
             # Each protocol has stages of its own: which of the wanted prompts are wrong, only the route tells.
-            wanted = await self.worker.router.settle(wanted) if is_routed(request) else wanted
+            wanted = await self.worker.preparer.router.settle(wanted) if is_routed(request) else wanted
             self.worker.protocols[wanted.protocol_value].prompts(question, request.prompts)
         try:
             header, is_new = await self.record.get_header(run_id), False
@@ -252,6 +253,10 @@ class Runs:
         await self.record.put_leg(header.run_id, following)
         await self.record.put_entry(header, Entry(following.number))
         return following
+
+    async def stop(self, run_id: str) -> bool:
+        """End a run, immediately when a worker has it, else when one takes it; return whether a worker had it."""
+        return await stop_run(self.worker.bus, self.record, run_id)
 
     async def find_watchable(self, run_id: str) -> tuple[Header, Leg]:
         """Return the run and the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""

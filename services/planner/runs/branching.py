@@ -17,11 +17,11 @@ from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.episode.limits import validate_budget
 from fathom.services.planner.model.episode import Limits, Outcome, StopReason, Task, rebuild_episode
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
+from fathom.services.planner.proto.lanes import LANES
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import Header
 from fathom.services.planner.runs.routing import take_route
-from fathom.services.planner.runs.worker import LANES
 from fathom.transport.rpc.contract import proto_hash
 
 

@@ -25,10 +25,12 @@ from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.routing import Form, Mode, Route, Scene
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.log.events import follow
+from fathom.services.planner.runs.playing.ending import EndWriter
+from fathom.services.planner.runs.playing.preparation import RunPreparer
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.routing import RunRouter
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
-from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.tools.delegate import Delegate
 from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.session import Session
@@ -160,7 +162,9 @@ class House:
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)
         router, log = RunRouter(self.clients, self.record, choose_route, choose_form), self.telemetry.log
-        return Worker(self.config, engine, self.protocols(), self.record, self.clients, self.bus, log, router)
+        preparer = RunPreparer(self.config, self.protocols(), self.record, self.clients, router)
+        ends = EndWriter(self.config, self.record, self.clients, self.bus, log)
+        return Worker(self.config, engine, self.protocols(), self.record, self.bus, log, preparer, ends)
 
     def protocols(self) -> dict[int, AnyProtocol]:
         research = Research(Prompts.of(load_catalogue(), self.config))

@@ -48,8 +48,8 @@ class HeldRoute:
 
 
 def hold_encoder(house: WorkflowHouse) -> HeldRoute:
-    held, worker = HeldRoute(), house.runs.worker
-    worker.router = replace(worker.router, route=held.route, find_form=held.find_form)
+    held, preparer = HeldRoute(), house.runs.worker.preparer
+    preparer.router = replace(preparer.router, route=held.route, find_form=held.find_form)
     return held
 
 
@@ -127,7 +127,7 @@ async def test_what_a_lost_planner_has_chosen_holds() -> None:
         running = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory
         assert running.protocol == trajectory.PROTOCOL_WORKFLOW
     other = house.worker()
-    other.router = replace(other.router, route=route_to_agent)
+    other.preparer.router = replace(other.preparer.router, route=route_to_agent)
     async with house.working(other):
         events = await house.events()
     assert (stages(events), events[-1].finished.stop_reason) == (["plan", "reflect", "compose"], FINISHED)
@@ -154,11 +154,12 @@ async def test_a_run_that_is_resumed_when_its_log_is_gone_is_played_as_before() 
     await house.ask(**AUTO)
     async with house.working():
         await at_work.wait()
-        await house.runs.worker.stop("run_1")
+        await house.runs.stop("run_1")
         await house.events()
     # The bus keeps events for a day; a new one stands for the time after it.
     later = WorkflowHouse(store=house.store)
-    later.runs.worker.router = replace(later.runs.worker.router, route=route_to_agent)
+    preparer = later.runs.worker.preparer
+    preparer.router = replace(preparer.router, route=route_to_agent)
     header, leg = await later.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
     await submit_run(later.bus, header, Lane.INTERACTIVE, leg)
     async with later.working():
