@@ -329,14 +329,19 @@ class DatafetchServicer:
                 licence=source.licence,
                 sha256=source.sha256,
                 as_of=source.as_of,
-                description=source.description if not source.skipped else f"SKIPPED: {source.skipped}",
+                description=source.description,
+                failure=source.skipped,
             )
             for source in self._engine.manifest.sources
         ]
         failed = {failure.source: failure.message for failure in self._engine.layer.failures}
         for table, _ in self._engine.layer.tables[1:]:
-            shown = f"SKIPPED: {failed[table.id]}" if table.id in failed else table.description or table.source
-            sources.append(pb.Source(id=table.id, package=table.vendor, licence=table.licence, description=shown))
+            described, failure = table.description or table.source, failed.get(table.id, "")
+            sources.append(
+                pb.Source(
+                    id=table.id, package=table.vendor, licence=table.licence, description=described, failure=failure
+                )
+            )
         return pb.ListSourcesResponse(sources=sources)
 
     async def ListConnectors(self, request: pb.ListConnectorsRequest, call: Call) -> pb.ListConnectorsResponse:

@@ -185,7 +185,7 @@ class Accepted(BaseModel):
 
     run_id: str
     conversation_id: str = Field(description="Conversation that it belongs to; empty when it is not known yet.")
-    waiting: Waiting | None = Field(None, description="Set while the run waits in the queue.")
+    waiting: Waiting | None = Field(None, description="Place in the queue; set until the run has begun.")
 
 
 class Resume(Body):

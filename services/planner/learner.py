@@ -20,7 +20,7 @@ from fathom.services.planner.proto.memory import NAMES, view_to_proto
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
 from fathom.services.planner.remembering.lessons import Lesson
 from fathom.services.planner.remembering.typed_views import ViewTypist
-from fathom.services.planner.runs.parking import PAUSES
+from fathom.services.planner.runs.playing.parking import PAUSES
 from fathom.services.planner.runs.queue import Consumer
 from fathom.services.planner.runs.repository import Header, RunRepository
 from fathom.transport.bus.base import Bus, Delivery

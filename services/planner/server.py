@@ -31,6 +31,7 @@ from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.listing import list_prompts
 from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.proto.lanes import LANES
 from fathom.services.planner.recording.tape import Recordings
 from fathom.services.planner.recording.transport import RecordedTransport
 from fathom.services.planner.remembering.extraction import Extractor
@@ -45,11 +46,14 @@ from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.consent import get_consent, set_consent
 from fathom.services.planner.runs.control import request_edit
-from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.earlier.reminders import Recaller
 from fathom.services.planner.runs.log.events import follow
+from fathom.services.planner.runs.playing.dead import DeadRuns
+from fathom.services.planner.runs.playing.ending import EndWriter
+from fathom.services.planner.runs.playing.preparation import RunPreparer
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.runs.repository import RunRepository
-from fathom.services.planner.runs.worker import LANES, Worker
+from fathom.services.planner.runs.routing import RunRouter
 from fathom.services.planner.understanding import Understanding
 from fathom.services.planner.workflow.convert import route_to_proto
 from fathom.services.planner.workflow.enrichment import LibraryEnricher
@@ -89,9 +93,12 @@ def build(config: Config, deps: Deps) -> Service:
     summary = DataSummary(deps.clients)
     remembering = make_remembering(config, deps, record, understanding, prompts.catalogue)
     rewriter = understanding.rewriter
-    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
-    worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
-    worker.spending = Spending.register(deps.telemetry.registry)
+    router = RunRouter(deps.clients, record, understanding.route, understanding.find_form, rewriter)
+    recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
+    preparer = RunPreparer(config, protocols, record, deps.clients, router, summary, rewriter, remembering, recaller)
+    spending = Spending.register(deps.telemetry.registry)
+    ends = EndWriter(config, record, deps.clients, deps.bus, log, remembering, spending)
+    worker = Worker(config, engine, protocols, record, deps.bus, log, preparer, ends)
     learner = make_learner(deps, record, understanding, prompts.catalogue)
     rollouts = Rollouts(
         config,
@@ -105,7 +112,7 @@ def build(config: Config, deps: Deps) -> Service:
         understanding.route,
         understanding.find_form,
     )
-    runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
+    runs = Runs(config, worker, record, deps.clients)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
     servicer = PlannerServicer(
@@ -267,7 +274,7 @@ class PlannerServicer:
                 yield pb.ResumeRunResponse(event=event)
 
     async def StopRun(self, request: pb.StopRunRequest, call: Call) -> pb.StopRunResponse:
-        return pb.StopRunResponse(was_running=await self._worker.stop(checked_id("run_id", request.run_id)))
+        return pb.StopRunResponse(was_running=await self._runs.stop(checked_id("run_id", request.run_id)))
 
     async def UpdateTodo(self, request: pb.UpdateTodoRequest, call: Call) -> pb.UpdateTodoResponse:
         await self._runs.record.get_header(checked_id("run_id", request.run_id))

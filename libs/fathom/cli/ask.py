@@ -181,6 +181,8 @@ def describe_wait(waiting: pb.RunWaiting) -> str:
     """Describe in one line what a run waits for."""
     if waiting.message:
         return f"waiting for {waiting.culprit or 'a service'}: {waiting.message}"
+    if not waiting.before:
+        return "accepted, waiting for the planner…"
     about = f", about {waiting.expected_ms / 1000:.0f} s" if waiting.expected_ms else ""
     return f"waiting in the queue, runs before this one: {waiting.before}{about}"
 

@@ -17,8 +17,6 @@ CREDENTIALS: dict[int, Literal["none", "set", "missing"]] = {
     common.CREDENTIAL_SET: "set",
     common.CREDENTIAL_MISSING: "missing",
 }
-# How datafetch marks a table that could not be read, before the reason.
-SKIPPED = "SKIPPED: "
 
 
 class SourceOffer(BaseModel):
@@ -79,15 +77,13 @@ class SourceList(BaseModel):
 
 def show_table(source: datafetch.Source) -> Source:
     """Return a bundled or further table of datafetch."""
-    is_skipped = source.description.startswith(SKIPPED)
-    reason = source.description.removeprefix(SKIPPED)
     return Source(
         name=source.id,
         kind="bundled",
-        state="failing" if is_skipped else "ready",
-        description="" if is_skipped else reason,
+        state="failing" if source.failure else "ready",
+        description=source.description,
         as_of=source.as_of,
-        operation=Operation(failure=reason if is_skipped else ""),
+        operation=Operation(failure=source.failure),
     )
 
 

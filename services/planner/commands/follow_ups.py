@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fathom.cli.options import HOME, Home
 from fathom.core.errors import InvalidField, NotFound
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.text.folding import remove_blanks
 from fathom.domain.text.language import language_of
 
 RIGHT, WRONG, ASKED, NEEDLESS = OUTCOMES = (
@@ -130,20 +130,15 @@ def make_history(turns: Sequence[Exchange]) -> list[Message]:
     ]
 
 
-def fold(text: str) -> str:
-    """Return the text without case, width and spaces."""
-    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
 def judge(case: Case, found: Reading) -> str:
     """Return one of ``OUTCOMES``."""
     if found.asks_back:
         return ASKED if case.clarify else NEEDLESS
     if case.clarify:
         return WRONG
-    text = fold(found.question)
-    has_all = all(any(fold(part) in text for part in one.split("|")) for one in case.expected_mentions)
-    has_none = not any(fold(part) in text for part in case.unexpected_mentions)
+    text = remove_blanks(found.question)
+    has_all = all(any(remove_blanks(part) in text for part in one.split("|")) for one in case.expected_mentions)
+    has_none = not any(remove_blanks(part) in text for part in case.unexpected_mentions)
     return RIGHT if has_all and has_none else WRONG
 
 

@@ -11,8 +11,8 @@ from fathom.clients import Clients
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.quoting import quote
 from fathom.domain.profile.kinds import Kind, check_value
+from fathom.domain.text.folding import keep_letters
 from fathom.domain.text.scripts import HAN
-from fathom.services.planner.answering.verification.typed.judge import fold
 from fathom.services.planner.classification.classifier import Classifier, Verdict
 from fathom.services.planner.classification.examples import FACT, LASTING, NO_FACT, REQUEST
 from fathom.services.planner.classification.vectors import MAX_TEXTS
@@ -124,7 +124,7 @@ class Extractor:
             return None
         kind, value, said = Kind(item["kind"]), str(item.get("value", "")), " ".join(str(item.get("text", "")).split())
         # A sentence of the model's own is nothing that the user said; marks and case may differ.
-        if not fold(said) or fold(said) not in fold(text) or kind is Kind.MEMORY:
+        if not keep_letters(said) or keep_letters(said) not in keep_letters(text) or kind is Kind.MEMORY:
             return None
         read = await self.reader.read(said) if kind in (Kind.WATCH_LIST, Kind.STATEMENT) else None
         written = read_value_of(kind, "", said, read) if kind is Kind.WATCH_LIST else value

@@ -12,8 +12,8 @@ from typing import Any
 
 from fathom.clients import Clients
 from fathom.domain.chat.quoting import quote
+from fathom.domain.text.folding import keep_letters
 from fathom.services.planner.answering.verification.numbers import find_numbers
-from fathom.services.planner.answering.verification.typed.judge import fold
 from fathom.services.planner.model.memory import Statement, View
 from fathom.services.planner.model.slots import ENTITY, parse_day
 from fathom.services.planner.reader import Reader
@@ -88,7 +88,8 @@ class ViewTypist:
         """Return the id of an entity of the data that has this name, else the name in small letters."""
         read = await self.reader.read(name)
         # A pair of currencies has two of them in its name, and is neither.
-        found = [slot.value for slot in read.of(ENTITY) if slot.value and fold(slot.text) == fold(name)] if read else []
+        slots = read.of(ENTITY) if read else ()
+        found = [slot.value for slot in slots if slot.value and keep_letters(slot.text) == keep_letters(name)]
         # A comma parts the entities of a view.
         return found[0] if found else name.casefold().replace(",", " ")
 
@@ -136,7 +137,7 @@ def read_value(item: Mapping[str, Any], text: str) -> tuple[float, str, float] |
         return None
     value, words = item.get("value"), clean(item.get("number"), MAX_NAME_CHARS)
     # A number that the statement does not have is the model's own.
-    if words and fold(words) not in fold(text):
+    if words and keep_letters(words) not in keep_letters(text):
         return None
     if item["statistic"] == Statistic.DATE:
         return read_date(value)

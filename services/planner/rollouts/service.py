@@ -36,6 +36,7 @@ from fathom.services.planner.model.episode import Step, Task, ToolResult
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.lanes import LANES
 from fathom.services.planner.proto.memory import memory_from_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
@@ -45,7 +46,6 @@ from fathom.services.planner.rollouts.grading import grade_episodes
 from fathom.services.planner.rollouts.storage import Place, format_trajectory_key, load_stored
 from fathom.services.planner.runs.conversation import load_trained_conversation, read_history
 from fathom.services.planner.runs.repository import RunRepository
-from fathom.services.planner.runs.worker import LANES
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
 from fathom.services.planner.workflow.convert import PLAYED_BY
 from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
@@ -29,11 +28,9 @@ from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
-from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
 from fathom.services.planner.runs.conversation import (
     MAX_SHEETS,
-    load_messages,
     load_sheets,
     read_history,
     validate_parent,
@@ -41,14 +38,14 @@ from fathom.services.planner.runs.conversation import (
 from fathom.services.planner.runs.index.entry import Entry
 from fathom.services.planner.runs.log.events import fold_log, make_events_gone
 from fathom.services.planner.runs.log.fold import load_history
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
-from fathom.services.planner.runs.repository import Header, Leg, RunRepository, as_of_run, first_leg
+from fathom.services.planner.runs.repository import Header, Leg, RunRepository, first_leg
+from fathom.services.planner.runs.routing import choose_protocol, is_routed, restore_route, take_route
+from fathom.services.planner.runs.stopping import stop_run
 from fathom.services.planner.runs.waiting import Entrance
-from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.tasks import list_tools_off
-from fathom.services.planner.workflow.convert import PLAYED_BY
-from fathom.services.planner.workflow.rewriting import Reading
 from fathom.transport.bus.base import Backlog
 from fathom.transport.bus.streams import DAY_S, LEGS, events_subject
 
@@ -76,8 +73,6 @@ class Runs:
     worker: Worker
     record: RunRepository
     clients: Clients
-    route: Callable[[str], Awaitable[Route]]
-    find_form: Callable[[str], Awaitable[Form]]
 
     @property
     def entrance(self) -> Entrance:
@@ -123,7 +118,8 @@ class Runs:
     async def begin(self, request: pb.RunRequest) -> tuple[Header, bool]:
         """Validate the request and return the run's header, and whether the run is new: then it is not written yet.
 
-        A repeated request gets the header of the existing run.
+        A repeated request gets the header of the existing run. What the question asks for is left to the worker: who
+        asks should not wait for an encoder to know that the run is accepted.
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
@@ -135,18 +131,13 @@ class Runs:
         await validate_parent(self.clients, request)
         read_history(request.history)
         await self.worker.engine.open_recording(recording_from_proto(request.recording))
-        understood = Reading(question)
-        # Only what is routed must be whole: whether a report is asked for is said in the question's own words.
-        if request.protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):
-            understood = await self._understand(request, question)
-        protocol, form = await self._choose(request, understood.question)
+        protocol, is_unrouted = choose_protocol(request)
         if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         validate_budget(request.budget)
         effort = effort_from_proto(request.effort)
         limits = self.config.grant(Asked(effort), request.model).limits
         settings_from_proto(request.window, self.config.make_window(limits.window_tokens))
-        self.worker.protocols[protocol].prompts(question, request.prompts)
         run_id = checked_id("request_id", request.request_id or new_id("run"))
         call = current_call() or Call.new()
         wanted = Header(
@@ -160,9 +151,12 @@ class Runs:
             tenant=call.tenant,
             traceparent=call.traceparent,
             principal=call.principal,
-            form=form,
-            asked=None if understood.asked is None else asdict(understood.asked),
+            is_unrouted=is_unrouted,
         )
+        if request.prompts:
+            # Each protocol has stages of its own: which of the wanted prompts are wrong, only the route tells.
+            wanted = await self.worker.preparer.router.settle(wanted) if is_routed(request) else wanted
+            self.worker.protocols[wanted.protocol_value].prompts(question, request.prompts)
         try:
             header, is_new = await self.record.get_header(run_id), False
         except NotFound:
@@ -189,27 +183,6 @@ class Runs:
                 await self.clients.retrieval.search(SearchRequest(queries=["?"], top_k=1, corpus=corpus))
             except InvalidField as error:
                 raise InvalidField(f"corpora[{place}]", error.message) from error
-
-    async def _choose(self, request: pb.RunRequest, question: str) -> tuple[trajectory.Protocol, str]:
-        """Return the protocol of a run and the form of its answer, as the request says or else as the question does."""
-        protocol = request.protocol
-        if protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):
-            route = await self.route(question)
-            protocol, form = PLAYED_BY[route.mode], route.form
-        elif protocol == trajectory.PROTOCOL_SEARCH_R1 or "answer" in request.prompts:
-            return protocol, ""
-        else:
-            form = await self.find_form(question)
-        if protocol == trajectory.PROTOCOL_AUTO:
-            protocol = trajectory.PROTOCOL_RESEARCH
-        return protocol, "" if "answer" in request.prompts else form.value
-
-    async def _understand(self, request: pb.RunRequest, question: str) -> Reading:
-        """Return the question; a follow-up as the whole question that it stands for."""
-        if not (request.conversation_id or request.history) or self.worker.rewriter is None:
-            return Reading(question)
-        history = await load_messages(self.worker.clients, self.record, request)
-        return await self.worker.rewriter.rewrite(question, history, as_of=as_of_run(request))
 
     async def _resolve_model(self, asked: str) -> str:
         """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""
@@ -283,6 +256,10 @@ class Runs:
         await self.record.put_entry(header, Entry(following.number))
         return following
 
+    async def stop(self, run_id: str) -> bool:
+        """End a run, immediately when a worker has it, else when one takes it; return whether a worker had it."""
+        return await stop_run(self.worker.bus, self.record, run_id)
+
     async def find_watchable(self, run_id: str) -> tuple[Header, Leg]:
         """Return the run and the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""
         header = await self.record.get_header(run_id)
@@ -308,7 +285,9 @@ class Runs:
             message = ended[0]
         else:
             fold = await fold_log(self.worker.bus, run_id)
-            history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
+            before = None if ended is None else ended[0]
+            header = restore_route(header, fold, before)
+            history = await load_history(self.record, run_id, fold, before)
             task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
             episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])
             message = trajectory_to_proto(episode, None, header.protocol_value, lane, history.steps)
@@ -354,7 +333,7 @@ class Runs:
         if recorded is None:
             raise Conflict(f"run {run_id} has not ended", metadata={"field": "run_id"})
         legs = await self.record.get_legs(header)
-        protocol = self.worker.protocols[header.protocol_value]
+        protocol = self.worker.protocols[take_route(header, recorded).protocol_value]
         return await replay(header, legs[: recorded.leg + 1], recorded, protocol, self.config)
 
 

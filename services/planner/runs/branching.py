@@ -17,10 +17,11 @@ from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.episode.limits import validate_budget
 from fathom.services.planner.model.episode import Limits, Outcome, StopReason, Task, rebuild_episode
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
+from fathom.services.planner.proto.lanes import LANES
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import Header
-from fathom.services.planner.runs.worker import LANES
+from fathom.services.planner.runs.routing import take_route
 from fathom.transport.rpc.contract import proto_hash
 
 
@@ -40,7 +41,7 @@ async def branch_run(runs: Runs, request: pb.BranchRunRequest, lane: Lane) -> st
     steps = recorded.steps[: request.steps]
     require_one_version(request.run_id, steps)
     run_id = checked_id("request_id", request.request_id or new_id("run"))
-    wanted = make_header(source, run_id, request)
+    wanted = make_header(take_route(source, recorded), run_id, request)
     header, is_new = await runs.record.create(wanted)
     if (header.request, header.branch_of) != (wanted.request, wanted.branch_of):
         raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
@@ -95,7 +96,7 @@ async def copy_rounds(
     task = Task(header.run_id, recorded.understood or header.question, header.model, Sampling(), Limits(0, 0, 0.0))
     episode = rebuild_episode(task, (), [step_from_proto(step) for step in steps])
     message = trajectory_to_proto(episode, Outcome(StopReason.STOPPED), header.protocol_value, LANES[lane], steps)
-    message.question, message.understood = header.question, recorded.understood
+    message.question, message.understood, message.report = header.question, recorded.understood, recorded.report
     del message.given[:]
     message.given.extend(recorded.given)
     message.prompts.clear()

@@ -15,7 +15,7 @@ from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.model.episode import Step
 from fathom.services.planner.model.todo import Todo, TodoItem, read_edited_items, validate_items
 from fathom.services.planner.runs.log.events import EventLog
-from fathom.services.planner.runs.publisher import RunPublisher, make_todo_changed
+from fathom.services.planner.runs.playing.publisher import RunPublisher, make_todo_changed
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.transport.bus.base import Bus, Message
 from fathom.transport.bus.streams import control_subject

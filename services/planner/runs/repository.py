@@ -52,10 +52,14 @@ class Header:
     """Caller who asked for the run; "" where callers are not identified."""
     asked: Mapping[str, Any] | None = None
     """The question as datafetch has read it, in the form of JSON (``restore_text``); None when nobody has read it."""
+    is_unrouted: bool = False
+    """Whether protocol and form are for the worker to choose by the question. ``restore_route`` gives its choice;
+    ``protocol`` is what planners of earlier versions play, which do not know of this field.
+    """
 
     @property
     def protocol_value(self) -> pb.Protocol:
-        """Return the run's protocol; if the request left it open, the chosen one."""
+        """Return the run's protocol; if the request left it open, the chosen one (``restore_route``)."""
         # The stubs give enum values as plain ints.
         return cast(pb.Protocol, pb.Protocol.Value(self.protocol))
 

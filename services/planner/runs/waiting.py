@@ -16,8 +16,8 @@ from fathom.services.planner.runs.repository import Header, Leg
 from fathom.transport.bus.base import Backlog, Bus
 from fathom.transport.bus.streams import TICKETS, run_durable
 
-# A reader sees at once that its run waits; a run that begins within this shows no wait.
-SILENT_S = 0.5
+# A reader sees at once that its run is accepted, and where it stands; one that has begun tells its events within this.
+SILENT_S = 0.05
 # The queue moves by whole runs, which take seconds at least.
 UPDATE_S = 2.0
 MIN_RETRY_S, MAX_RETRY_S = 1.0, 60.0

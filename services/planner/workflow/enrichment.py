@@ -5,7 +5,6 @@ Names that the model suggests reach the data tool only as names of the library. 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,6 +12,7 @@ from typing import Protocol
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
+from fathom.domain.text.folding import join_words
 from fathom.services.planner.answering.rendering.material import estimate_tokens
 from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import TOOL
@@ -122,13 +122,9 @@ def choose_name(indicator: pb.Indicator, chinese: bool) -> str:
 
 def find_surfaces(text: str, surfaces: Sequence[str]) -> tuple[str, ...]:
     """Return the indicator names that occur in the text."""
-    folded = f" {fold(text)} "
-    inside = (surface for surface in surfaces if len(surface) > 1 and is_word_in(fold(surface), folded))
+    folded = f" {join_words(text)} "
+    inside = (surface for surface in surfaces if len(surface) > 1 and is_word_in(join_words(surface), folded))
     return tuple(dict.fromkeys(inside))
-
-
-def fold(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def is_word_in(name: str, text: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fathom.domain.chat.tolerant import read_object
+from fathom.domain.text.folding import ungroup_digits
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, ReadText
 from fathom.services.planner.model.stages import Fault, Flaw
 from fathom.services.planner.workflow.stage_outputs import FENCES, SHOWN, THOUGHT, read_question
@@ -17,7 +18,7 @@ MAX_QUESTION_CHARS = 2_000
 MAX_OPTIONS = 4
 # A page in place of a reply, such as the error of a proxy.
 PAGE = re.compile(r"\A\s*(?:<!doctype\b|<\?xml\b|<html\b|<head\b|<body\b)", re.IGNORECASE)
-NUMBER, YEAR, GROUPED = re.compile(r"\d+(?:[.,]\d+)*"), re.compile(r"(?:19|20)\d\d"), re.compile(r"(?<=\d),(?=\d)")
+NUMBER, YEAR = re.compile(r"\d+(?:[.,]\d+)*"), re.compile(r"(?:19|20)\d\d")
 # "15%" is a figure, "15" may have been "fifteen".
 PERCENT, SMALL_DIGITS = re.compile(r"\s*[%％]"), 2
 AGAIN = "Answer again with one JSON object and nothing else."
@@ -99,8 +100,10 @@ def find_lost(original: ReadText, rewritten: ReadText, replaced: Sequence[str] =
         for match in NUMBER.finditer(original.text)
         if YEAR.fullmatch(match.group()) or not any(start <= match.start() < end for start, end in dated)
     ]
-    known = [fold(text) for text in (rewritten.text, *replaced)]
-    return [words for words in dict.fromkeys(named + figures) if not any(fold(words) in text for text in known)]
+    known = [ungroup_digits(text) for text in (rewritten.text, *replaced)]
+    return [
+        words for words in dict.fromkeys(named + figures) if not any(ungroup_digits(words) in text for text in known)
+    ]
 
 
 def find_invented(rewritten: ReadText, texts: Sequence[str]) -> list[str]:
@@ -109,17 +112,14 @@ def find_invented(rewritten: ReadText, texts: Sequence[str]) -> list[str]:
     Numbers of periods follow from others, and small whole ones may stand there in words.
     """
     dated = {number for slot in rewritten.of(PERIOD) for number in NUMBER.findall(slot.text)}
-    said = {fold(number) for text in texts for number in NUMBER.findall(text)}
+    said = {ungroup_digits(number) for text in texts for number in NUMBER.findall(text)}
     found = [
         match.group()
         for match in NUMBER.finditer(rewritten.text)
         if len(match.group()) > SMALL_DIGITS or PERCENT.match(rewritten.text, match.end())
     ]
     return [
-        one for one in dict.fromkeys(found) if fold(one) not in said and one not in dated and not YEAR.fullmatch(one)
+        one
+        for one in dict.fromkeys(found)
+        if ungroup_digits(one) not in said and one not in dated and not YEAR.fullmatch(one)
     ]
-
-
-def fold(text: str) -> str:
-    """Return the text in small letters and without the commas that group digits."""
-    return GROUPED.sub("", text.casefold())

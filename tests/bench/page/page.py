@@ -1,7 +1,7 @@
 """The page against its budgets, in headless Chromium: ``python -m tests.bench page``.
 
 Of the real stack with ``rules``, a process per service: from Enter to what the run does, and to the answer's first
-words, as they stand on the page; and from the request to its first event, over HTTP. Of a conversation of 200 turns,
+words, as they stand on the page; and from the request to its first event and to its start, over HTTP. Of a conversation of 200 turns,
 each with a table of 30 columns: the time between frames while it is scrolled beside that of the same page at rest, and
 the delay of a key (``long_thread``). Needs Chromium and the bundled data under ``.fathom`` (``make data``).
 """
@@ -29,6 +29,13 @@ ROUNDS = 2
 # Pixels per frame: 40 of them at 60 frames a second is what a wheel that is spun does.
 STEP_PX, FRAMES = 40, 240
 LOADING_MS = 600_000
+# Texts of events. The first one says that the run is accepted; it has begun when its question is read.
+MARKS = {
+    "first event": b"",
+    "start": b'"started"',
+    "first intent": b'"intent": "',
+    "first words of the answer": b'"answer_delta"',
+}
 # Notes when what the run does, and then its answer, stands on the page; the text is looked at in each frame.
 ASK = """async (question) => {
   const box = document.getElementById('question');
@@ -73,8 +80,8 @@ def describe(name: str, times_ms: Sequence[float]) -> None:
     print(f"{name}: median {np.median(times_ms):.0f}, {tail}", flush=True)
 
 
-async def time_events(session: aiohttp.ClientSession, url: str, question: str) -> tuple[float, float, float]:
-    """Return the milliseconds from asking to the first event, the first intent and the first words of the answer."""
+async def time_events(session: aiohttp.ClientSession, url: str, question: str) -> tuple[float, ...]:
+    """Return the milliseconds from asking to each of ``MARKS``."""
     start, times = time.perf_counter(), dict[str, float]()
     async with session.post(f"{url}/v1/runs", json={"question": question}) as accepted:
         accepted.raise_for_status()
@@ -83,14 +90,15 @@ async def time_events(session: aiohttp.ClientSession, url: str, question: str) -
         async for line in stream.content:
             if not line.startswith(b"data: "):
                 continue
-            for name, mark in (("first", b""), ("intent", b'"intent": "'), ("content", b'"answer_delta"')):
+            for name, mark in MARKS.items():
                 if mark in line:
                     times.setdefault(name, (time.perf_counter() - start) * 1000)
             if b'"finished"' in line:
                 # An answer that came in no parts came with the end.
-                times.setdefault("content", (time.perf_counter() - start) * 1000)
+                times.setdefault("first words of the answer", (time.perf_counter() - start) * 1000)
                 break
-    return times["first"], times.get("intent", times["content"]), times["content"]
+    words = times["first words of the answer"]
+    return tuple(times.get(name, words) for name in MARKS)
 
 
 async def measure_asking(browser: Browser) -> None:
@@ -110,7 +118,7 @@ async def measure_asking(browser: Browser) -> None:
                 await page.locator("#new").click()
                 on_page.append(await page.evaluate(ASK, f"What was the maximum drawdown of {company} in {year}?"))
         await page.context.close()
-    for place, name in enumerate(("first event", "first intent", "first words of the answer")):
+    for place, name in enumerate(MARKS):
         describe(f"over HTTP, {name}", [times[place] for times in over_http])
     for place, name in enumerate(("the turn", "first intent", "first words of the answer")):
         describe(f"on the page, {name}", [times[place] for times in on_page])

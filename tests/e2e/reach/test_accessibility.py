@@ -1,4 +1,4 @@
-"""Whoever cannot see the page or has no mouse: axe finds nothing serious in any state, and no state moves sideways."""
+"""Every state of the page: axe finds nothing serious in it, no text overlaps or is cut off, and nothing moves sideways."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from playwright.async_api import Browser, Page
 
 from deploy.web import WEB
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.looking import SETTLED, find_broken, save_picture
 from tests.e2e.replay import serve_script
 from tests.e2e.test_answer_page import make_script
 from tests.e2e.test_reading_page import make_script as make_reading
@@ -18,12 +19,13 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
 ]
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
-SETTLED = "() => Promise.all(document.getAnimations().filter((one) => one.effect.getTiming().iterations !== Infinity).map((one) => one.finished))"
 
 
 async def check(page: Page, state: str) -> None:
-    """Let axe look at the page as it is; fail with what it finds of weight."""
+    """Look at the page as it is, also with axe; fail with what is broken, and with what axe finds of weight."""
     await page.evaluate(SETTLED)
+    await save_picture(page, state)
+    assert await find_broken(page) == [], state
     await page.evaluate(AXE.read_text(encoding="utf-8"))
     violations: list[dict[str, Any]] = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })"))[
         "violations"

@@ -37,7 +37,7 @@ class ConnectorSources:
 
     async def ListSources(self, request: data.ListSourcesRequest, call: Call) -> data.ListSourcesResponse:
         prices = data.Source(id="prices", as_of="2022-12-28", description="Daily prices of 20 US stocks")
-        broken = data.Source(id="macro", description="SKIPPED: the package fedstl is not here")
+        broken = data.Source(id="macro", description="US series", failure="the package fedstl is not here")
         return data.ListSourcesResponse(sources=[prices, broken])
 
     async def ListConnectors(self, request: data.ListConnectorsRequest, call: Call) -> data.ListConnectorsResponse:

@@ -13,11 +13,15 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core import errors
+from fathom.core.call import Call
 from fathom.domain import frames
 from fathom.services.datafetch.config import Config, SemanticFolder
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.query.model import Filter, Frequency, Query, Result, Statistic, Transform
+from fathom.services.datafetch.server import DatafetchServicer
+from fathom.transport.store.memory import MemoryStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -248,6 +252,20 @@ async def test_a_dirty_table_is_out_with_its_reason_and_the_rest_works(
         apple = await engine.run(Query(("AAPL",), ("close_adj",), date(2020, 3, 16), date(2020, 3, 16)), None)
     assert [(item.reason, item.subject) for item in mine.missing] == [("SOURCE_FAILED", "First Mine")]
     assert (mine.sheets, apple.sheets[0].rows) == ((), 1)
+
+
+async def test_a_table_that_cannot_be_read_is_listed_with_its_failure_beside_what_it_holds(
+    tables_dir: Path, tmp_path: Path
+) -> None:
+    csv, said = DIRTY["a word for a number"]
+    async with open_own_engine(tables_dir, folder(tmp_path, csv)) as engine:
+        servicer = DatafetchServicer(engine, MemoryStore(), Config())
+        listed = (await servicer.ListSources(pb.ListSourcesRequest(), Call.new())).sources
+        servicer.close()
+    failed = [source for source in listed if source.failure]
+    assert [said in source.failure for source in failed] == [True]
+    assert said not in failed[0].description
+    assert len(listed) > 1
 
 
 @pytest.mark.parametrize("kind", ["parquet", "xlsx"])

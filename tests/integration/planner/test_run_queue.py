@@ -14,8 +14,8 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import NotReady
-from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.log.events import follow
+from fathom.services.planner.runs.playing.dead import DeadRuns
 from fathom.services.planner.runs.repository import first_leg
 from fathom.transport.bus import open_bus
 from fathom.transport.bus.nats.server import NatsServer

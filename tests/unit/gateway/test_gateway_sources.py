@@ -47,7 +47,8 @@ async def test_every_source_says_how_it_stands(door: Door) -> None:
     assert edgar["offers"] == [{"kind": "statements", "markets": ["us"]}]
     assert found["vendor", "fred"]["operation"]["credential"] == "missing"
     assert (found["tools", "acme"]["tools"], found["tools", "acme"]["missing_tools"]) == (["quote", "news"], ["news"])
-    assert found["bundled", "macro"]["operation"]["failure"] == "the package fedstl is not here"
+    macro = found["bundled", "macro"]
+    assert (macro["description"], macro["operation"]["failure"]) == ("US series", "the package fedstl is not here")
 
 
 @pytest.mark.parametrize("gone", ["datafetch", "planner", "retrieval"])

@@ -25,9 +25,12 @@ from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.routing import Form, Mode, Route, Scene
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.log.events import follow
+from fathom.services.planner.runs.playing.ending import EndWriter
+from fathom.services.planner.runs.playing.preparation import RunPreparer
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.routing import RunRouter
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
-from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.tools.delegate import Delegate
 from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.session import Session
@@ -141,7 +144,7 @@ class House:
         self.patience_s = 0.0
         self.telemetry = Telemetry("test", log_level="critical")
         self.clients = Clients({}, self.telemetry)
-        self.runs = Runs(self.config, self.worker(), self.record, self.clients, choose_route, choose_form)
+        self.runs = Runs(self.config, self.worker(), self.record, self.clients)
 
     def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:
         known = [*steps, *([cut_short] if cut_short else [])]
@@ -158,7 +161,10 @@ class House:
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)
-        return Worker(self.config, engine, self.protocols(), self.record, self.clients, self.bus, self.telemetry.log)
+        router, log = RunRouter(self.clients, self.record, choose_route, choose_form), self.telemetry.log
+        preparer = RunPreparer(self.config, self.protocols(), self.record, self.clients, router)
+        ends = EndWriter(self.config, self.record, self.clients, self.bus, log)
+        return Worker(self.config, engine, self.protocols(), self.record, self.bus, log, preparer, ends)
 
     def protocols(self) -> dict[int, AnyProtocol]:
         research = Research(Prompts.of(load_catalogue(), self.config))

@@ -58,6 +58,8 @@ class StepFold:
     """Number of times that the current leg has waited for a service since."""
     waited_s: float = 0.0
     """Seconds of these waits."""
+    started: pb.RunStarted | None = None
+    """Event with which the run began: it tells how the run is played."""
     _told_at: float | None = None
     _sampled: dict[int, trajectory.Step] = field(default_factory=dict)
     _ends: dict[int, trajectory.Step] = field(default_factory=dict)
@@ -81,6 +83,8 @@ class StepFold:
             self._add_result(event.tool_finished)
         elif kind is None and step is not None:
             self._ends.setdefault(step.index, step)
+        elif kind == "started" and self.started is None:
+            self.started = event.started
         # Who lost the run got it further: faults beside it, and not the run, end its workers.
         if self._count_done() > done:
             self.losses = 0

@@ -12,6 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.core.call import Call, calling
 from fathom.core.errors import FailedPrecondition, NotFound, Overloaded
@@ -19,6 +20,7 @@ from fathom.hosting.deps import Deps
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.readiness import Readiness
+from fathom.services.gateway.schedules import firing
 from fathom.services.gateway.schedules.firing import CLAIM_S, RETRY_S, Scheduler
 from fathom.services.gateway.schedules.recurrence import Recurrence
 from fathom.services.gateway.schedules.store import Schedule, ScheduleStore
@@ -43,6 +45,7 @@ class Bench:
     client: httpx.AsyncClient
     schedules: ScheduleStore
     clock: Clock
+    engine: Engine
     first: Scheduler
     second: Scheduler
 
@@ -71,7 +74,7 @@ async def bench() -> AsyncIterator[Bench]:
         first, second = (Scheduler(engine, schedules, store, deps.telemetry, clock) for _ in range(2))
         transport = httpx.ASGITransport(house.service.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            yield Bench(house, deps, client, schedules, clock, first, second)
+            yield Bench(house, deps, client, schedules, clock, engine, first, second)
 
 
 async def test_each_due_time_is_asked_once_by_whichever_replica_comes_first(bench: Bench) -> None:
@@ -150,6 +153,58 @@ async def test_a_schedule_that_cannot_be_asked_keeps_no_other_waiting(bench: Ben
     listed = {one["id"]: one for one in await bench.list()}
     assert "colour" in listed[older["id"]]["problem"]
     assert listed[older["id"]]["due"] == NINE + DAY_S, "it would be refused again at once"
+
+
+async def test_a_question_that_hangs_delays_no_other_and_is_asked_again(bench: Bench) -> None:
+    made = [await bench.add() for _ in range(3)]
+    bench.clock.now = NINE
+    hanging, order, gate = made[0]["id"], list[str](), asyncio.Event()
+    start_run = bench.engine.start_run
+
+    async def start(request: planner.RunRequest) -> dict[str, Any]:
+        schedule_id = request.request_id.rpartition("_")[0]
+        order.append(f"asks {schedule_id}")
+        if schedule_id == hanging:
+            await gate.wait()
+        accepted: dict[str, Any] = await start_run(request)
+        order.append(f"asked {schedule_id}")
+        return accepted
+
+    bench.engine.start_run = start  # type: ignore[method-assign]
+    asking = asyncio.create_task(bench.first.ask_due())
+    await eventually(lambda: len([line for line in order if line.startswith("asked")]) == 2)
+    # The first one began before both and has not ended: they have not waited for it.
+    assert order[0] == f"asks {hanging}"
+    assert {line for line in order if line.startswith("asked")} == {f"asked {one['id']}" for one in made[1:]}
+    assert not asking.done()
+    impatient = Scheduler(bench.engine, bench.schedules, bench.first.objects, bench.deps.telemetry, bench.clock, 0.0)
+    await bench.change(hanging, claimed_until=0.0)
+    assert await impatient.ask_due() == []
+    listed = {one["id"]: one for one in await bench.list()}
+    assert "not accepted within 0 s" in listed[hanging]["problem"]
+    assert listed[hanging]["due"] == NINE, "it is still due"
+    gate.set()
+    assert await asking == [f"{one['id']}_{int(NINE)}" for one in made]
+
+
+async def test_as_many_as_allowed_are_asked_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(firing, "ASKED_AT_ONCE", 2)
+    bounded = Scheduler(bench.engine, bench.schedules, bench.first.objects, bench.deps.telemetry, bench.clock)
+    made = [await bench.add() for _ in range(3)]
+    bench.clock.now = NINE
+    at_work, most, start_run = 0, 0, bench.engine.start_run
+
+    async def start(request: planner.RunRequest) -> dict[str, Any]:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        accepted: dict[str, Any] = await start_run(request)
+        at_work -= 1
+        return accepted
+
+    bench.engine.start_run = start  # type: ignore[method-assign]
+    assert await bounded.ask_due() == [f"{one['id']}_{int(NINE)}" for one in made]
+    assert most == 2
 
 
 async def test_a_paused_schedule_asks_nothing_and_misses_nothing(bench: Bench) -> None:

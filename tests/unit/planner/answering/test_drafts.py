@@ -124,8 +124,7 @@ async def test_a_stopped_run_leaves_no_draft_behind() -> None:
     await house.ask()
     async with house.working(house.worker(lambda: Engine(lambda protocol: typist, house.stage))) as _:
         await asyncio.wait_for(typist.held.wait(), 5)
-        worker = house.runs.worker
-        await worker.stop("run_1")
+        await house.runs.stop("run_1")
         events = await house.events()
     assert events[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
     assert read(events) == ""

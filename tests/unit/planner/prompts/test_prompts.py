@@ -20,7 +20,7 @@ from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.prompts.tools.compare import compare, score
 from fathom.services.planner.prompts.tools.lint import extend_lock, lint, read_lock
 from fathom.services.planner.prompts.tools.optimize import build_schema, optimize
-from fathom.services.planner.runs.publisher import find_restatement
+from fathom.services.planner.runs.playing.publisher import find_restatement
 from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.services.policy.backends.rules.drafting import draft_reply

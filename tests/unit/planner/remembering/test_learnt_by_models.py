@@ -42,7 +42,7 @@ async def play(memory: FakeMemory, typist: FixedTypist) -> str:
     await house.ask(question="How did Apple do in 2020?")
     worker, reader, clients = house.worker(), AppleReader(), SimpleNamespace(memory=memory)
     chosen: Any = (clients, typist)
-    worker.remembering = Remembering(
+    worker.preparer.remembering = worker.ends.remembering = Remembering(
         chosen[0], house.record, reader, ViewReader(reader), house.telemetry.log, typist=chosen[1]
     )
     async with house.working(worker):

@@ -33,7 +33,7 @@ from fathom.services.planner.remembering.extraction import Extracted, Learnt
 from fathom.services.planner.remembering.lessons import Lesson, submit_lesson
 from fathom.services.planner.remembering.remembering import Remembering, choose_effort
 from fathom.services.planner.remembering.views import ViewReader
-from fathom.services.planner.runs.worker import Worker
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.workflow.enrichment import QuestionContext
 from fathom.services.planner.workflow.rewriting import Reading
 from fathom.services.planner.workflow.stage_prompts import prompt_compose, prompt_plan
@@ -103,7 +103,8 @@ def equip(house: House, memory: FakeMemory, worker: Worker | None = None) -> Wor
     """Return a worker of the house, or the given one, whose runs have this memory."""
     worker, reader = worker or house.worker(), AppleReader()
     clients: Any = SimpleNamespace(memory=memory)
-    worker.remembering = Remembering(clients, house.record, reader, ViewReader(reader), house.telemetry.log)
+    remembering = Remembering(clients, house.record, reader, ViewReader(reader), house.telemetry.log)
+    worker.preparer.remembering = worker.ends.remembering = remembering
     return worker
 
 
@@ -192,7 +193,7 @@ async def test_a_memory_that_is_away_holds_nobody_up() -> None:
 
 async def test_every_attempt_is_given_what_the_first_one_was() -> None:
     house, memory = House(), FakeMemory([EURO, Fact("f3", Kind.WATCH_LIST, "AAPL", "Apple is on my list.")])
-    remembering = equip(house, memory).remembering
+    remembering = equip(house, memory).preparer.remembering
     assert remembering is not None
 
     first = await remembering.settle("run_1", await remembering.recall("run_1"), Reading("My watchlist?"), None)

@@ -30,10 +30,10 @@ async def test_a_budget_of_nothing_leaves_facts_and_views_out(tokens: int, given
     house, memory = House(finish(ANSWER)), FakeMemory([EURO])
     await house.ask(question="What did Apple close at?")
     worker = house.worker()
-    worker.remembering = choose(house, memory, tokens)
+    worker.preparer.remembering = worker.ends.remembering = choose(house, memory, tokens)
     async with house.working(worker):
         events = await house.events()
     assert events[-1].finished.answer.markdown == ANSWER
     held = await house.record.get_remembered("run_1")
     assert [fact.id for fact in held.facts] == given if held else given == []
-    assert (worker.remembering is None) == (tokens == 0)
+    assert (worker.preparer.remembering is None) == (tokens == 0)

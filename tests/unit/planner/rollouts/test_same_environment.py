@@ -107,7 +107,9 @@ class Both(House):
             return policy.GetModelResponse(model=model)
 
         self.clients.__dict__["policy"] = SimpleNamespace(get_model=get_model)
-        self.runs.worker.rewriter, self.runs.worker.summary = Follow(), Summary()  # type: ignore[assignment]
+        preparer = self.runs.worker.preparer
+        preparer.rewriter, preparer.summary = Follow(), Summary()  # type: ignore[assignment]
+        preparer.router = replace(preparer.router, rewriter=Follow())  # type: ignore[arg-type]
         engine = Engine(lambda protocol: self.policy, self.stage)
         clients: Clients = self.clients
         self.rollouts = Rollouts(

@@ -62,11 +62,14 @@ async def test_another_worker_goes_on_in_the_middle_of_a_step() -> None:
 @asynccontextmanager
 async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
     """Plays with a worker whose process is killed after so many writes; what is left of it ends with the block."""
-    life = Life(writes)
+    life, worker = Life(writes), house.worker()
+    record, bus = RunRepository(MortalStore(house.store, life)), MortalBus(house.bus, life)  # type: ignore[arg-type]
     mortal = replace(
-        house.worker(),
-        record=RunRepository(MortalStore(house.store, life)),  # type: ignore[arg-type]
-        bus=MortalBus(house.bus, life),  # type: ignore[arg-type]
+        worker,
+        record=record,
+        bus=bus,  # type: ignore[arg-type]
+        preparer=replace(worker.preparer, record=record, router=replace(worker.preparer.router, record=record)),
+        ends=replace(worker.ends, record=record, bus=bus),  # type: ignore[arg-type]
     )
     working = asyncio.create_task(mortal.work(Lane.INTERACTIVE, 0))
     try:
@@ -210,15 +213,15 @@ async def test_a_waiting_run_that_is_stopped_never_starts() -> None:
     house = House(*LINES)
     await house.ask()
     # It was not running: the answer to "stop" says whether anything was cut short.
-    assert await house.runs.worker.stop("run_1") is False
+    assert await house.runs.stop("run_1") is False
     async with house.working():
         finished = (await house.events())[-1].finished
     assert finished.stop_reason == trajectory.STOP_REASON_STOPPED
     assert house.policy.sampled == []
-    assert await house.runs.worker.stop("run_1") is False
+    assert await house.runs.stop("run_1") is False
     # A run that nobody has asked for.
     with pytest.raises(NotFound):
-        await house.runs.worker.stop("run_2")
+        await house.runs.stop("run_2")
 
 
 async def stop_run(house: House) -> list[pb.RunEvent]:
@@ -226,7 +229,7 @@ async def stop_run(house: House) -> list[pb.RunEvent]:
     await house.ask()
     async with house.working():
         await eventually(lambda: any("b" in call for call in house.called))
-        assert await house.runs.worker.stop("run_1") is True
+        assert await house.runs.stop("run_1") is True
         return await house.events()
 
 

@@ -1,4 +1,4 @@
-"""Runs whose question asks for a report: the form stands in the header, in the first event and in the prompts."""
+"""Runs whose question asks for a report: the form stands in the first event, in the prompts and in the record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ async def test_a_question_for_a_report_gets_the_prompt_of_a_report(question: str
     house = House(finish("Done."))
     started, task = await play(house, question)
     assert (started.form, task.prompts["answer"]) == (pb.ANSWER_FORM_REPORT, prompt)
-    assert (await house.record.get_header("run_1")).form == "report"
+    ended = await house.record.get_trajectory("run_1")
+    assert ended is not None
+    assert ended.report, "a resumption writes a report as well, when the log is gone"
 
 
 async def test_any_other_question_keeps_the_usual_form() -> None:

@@ -25,7 +25,7 @@ def read(registry: CollectorRegistry, name: str, **labels: str) -> float:
 
 def equip(house: House) -> CollectorRegistry:
     registry = CollectorRegistry()
-    house.runs.worker.spending = Spending.register(registry)
+    house.runs.worker.ends.spending = Spending.register(registry)
     return registry
 
 

@@ -47,7 +47,7 @@ async def test_another_tenants_run_is_not_there(call: Call) -> None:
                 house.runs.find_watchable("run_1"),
                 house.runs.replay("run_1"),
                 house.runs.resume(pb.ResumeRunRequest(run_id="run_1")),
-                house.runs.worker.stop("run_1"),
+                house.runs.stop("run_1"),
             )
             for ask in asked:
                 with pytest.raises(NotFound, match="run_1"):
@@ -68,7 +68,7 @@ async def test_a_stop_reaches_the_run_of_the_tenant_who_asks() -> None:
     async with house.working():
         await eventually(lambda: len(house.policy.sampled) == 2)
         with calling(B):
-            assert await house.runs.worker.stop("run_1")
+            assert await house.runs.stop("run_1")
             assert (await house.events())[-1].finished.stop_reason == STOP_REASON_STOPPED
         house.release.set()
         with calling(A):

@@ -73,7 +73,7 @@ async def test_an_edit_survives_a_stop_and_is_told_once() -> None:
     async with house.working():
         await eventually(lambda: len(house.policy.sampled) == 2)
         await request_edit(house.bus, EDIT)
-        await house.runs.worker.stop("run_1")
+        await house.runs.stop("run_1")
         await house.events()
         house.release.set()
         header, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))

@@ -17,8 +17,8 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import NotReady, Overloaded
-from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.log.events import fold_log, follow
+from fathom.services.planner.runs.playing.dead import DeadRuns
 from fathom.services.planner.runs.repository import first_leg
 from fathom.transport.bus.streams import DAY_S
 from tests.support.clock import pass_time, simulate_time
@@ -140,7 +140,7 @@ async def test_a_resumption_that_is_refused_can_be_asked_for_again(monkeypatch: 
     await house.ask()
     async with house.working():
         await house.events(until="tool_started")
-        await house.runs.worker.stop("run_1")
+        await house.runs.stop("run_1")
         await house.events()
     publish = house.bus.publish
 
@@ -364,7 +364,7 @@ async def test_a_run_that_no_worker_can_begin_is_given_up_and_gets_its_end(monke
     async def break_off(*_: Any) -> Any:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(worker, "_understand", break_off)
+    monkeypatch.setattr(worker.preparer, "_understand", break_off)
     ending = asyncio.create_task(DeadRuns(worker).work())
     async with house.working(worker):
         finished = (await watch_all(house))[-1].finished

@@ -100,7 +100,7 @@ async def test_a_stopped_parent_stops_its_children() -> None:
     name = make_child_id("run_1", "run_1-0-1")
     async with house.working():
         await eventually(lambda: f"{name}-0" in house.policy.sampled)
-        assert await house.runs.worker.stop("run_1")
+        assert await house.runs.stop("run_1")
         assert (await house.events())[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
         child = await house.events(name)
     assert child[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED

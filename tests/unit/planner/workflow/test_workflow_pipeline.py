@@ -264,6 +264,8 @@ async def test_auto_becomes_the_mode_that_fits(question: str, chosen: int) -> No
     house = WorkflowHouse()
     request = pb.RunRequest(request_id="run_9", question=question, model="s", protocol=trajectory.PROTOCOL_AUTO)
     header, _ = await house.runs.begin(request)
+    assert header.is_unrouted, "it is accepted before anybody has read it"
+    header = await house.runs.worker.preparer.router.settle(header)
     assert header.protocol_value == chosen
     assert header.run_request().protocol == trajectory.PROTOCOL_AUTO
 
@@ -329,7 +331,7 @@ async def test_a_stopped_workflow_keeps_what_it_has_and_goes_on() -> None:
     await house.ask()
     async with house.working():
         await at_work.wait()
-        assert await house.runs.worker.stop("run_1")
+        assert await house.runs.stop("run_1")
         assert (await house.events())[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
         header, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
         await house.runs.queue(header, Lane.INTERACTIVE)

@@ -557,7 +557,7 @@ class ListSourcesRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class Source(_message.Message):
-    __slots__ = ("id", "package", "version", "licence", "sha256", "as_of", "description")
+    __slots__ = ("id", "package", "version", "licence", "sha256", "as_of", "description", "failure")
     ID_FIELD_NUMBER: _ClassVar[int]
     PACKAGE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -565,6 +565,7 @@ class Source(_message.Message):
     SHA256_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     id: str
     package: str
     version: str
@@ -572,7 +573,8 @@ class Source(_message.Message):
     sha256: str
     as_of: str
     description: str
-    def __init__(self, id: _Optional[str] = ..., package: _Optional[str] = ..., version: _Optional[str] = ..., licence: _Optional[str] = ..., sha256: _Optional[str] = ..., as_of: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+    failure: str
+    def __init__(self, id: _Optional[str] = ..., package: _Optional[str] = ..., version: _Optional[str] = ..., licence: _Optional[str] = ..., sha256: _Optional[str] = ..., as_of: _Optional[str] = ..., description: _Optional[str] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class ListSourcesResponse(_message.Message):
     __slots__ = ("sources", "next_page_token")

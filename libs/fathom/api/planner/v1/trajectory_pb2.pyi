@@ -464,7 +464,7 @@ class Remembered(_message.Message):
     def __init__(self, facts: _Optional[_Iterable[_Union[_memory_pb2.Fact, _Mapping]]] = ..., stances: _Optional[_Iterable[_Union[_memory_pb2.Stance, _Mapping]]] = ..., applied: _Optional[_Iterable[str]] = ..., question: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "given", "error_code", "understood", "principal", "consent", "origin_run_id", "remembered")
+    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "given", "error_code", "understood", "principal", "consent", "origin_run_id", "remembered", "report")
     class RewardComponentsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -512,6 +512,7 @@ class Trajectory(_message.Message):
     CONSENT_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REMEMBERED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     question: str
     protocol: Protocol
@@ -545,4 +546,5 @@ class Trajectory(_message.Message):
     consent: Consent
     origin_run_id: str
     remembered: Remembered
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., given: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., error_code: _Optional[str] = ..., understood: _Optional[str] = ..., principal: _Optional[str] = ..., consent: _Optional[_Union[Consent, str]] = ..., origin_run_id: _Optional[str] = ..., remembered: _Optional[_Union[Remembered, _Mapping]] = ...) -> None: ...
+    report: bool
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., given: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., error_code: _Optional[str] = ..., understood: _Optional[str] = ..., principal: _Optional[str] = ..., consent: _Optional[_Union[Consent, str]] = ..., origin_run_id: _Optional[str] = ..., remembered: _Optional[_Union[Remembered, _Mapping]] = ..., report: bool = ...) -> None: ...

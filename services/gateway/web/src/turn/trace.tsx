@@ -55,7 +55,7 @@ function Clock({ run }: { run: Run }) {
 function sayNow(run: Run): string {
   if (run.text && !run.waiting) return word(run.draft ? "drafting" : "writing");
   if (run.waiting?.message) return `${word("away")} ${run.waiting.culprit}`;
-  if (run.waiting) return `${word("queued")} ${run.waiting.before}`;
+  if (run.waiting) return run.waiting.before ? `${word("queued")} ${run.waiting.before}` : word("waiting");
   if (!run.last) return word("waiting");
   return run.intent || word("thinking");
 }

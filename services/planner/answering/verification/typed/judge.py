@@ -6,11 +6,11 @@ statement. Only what was computed, or what no cited document gives, contradicts 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fathom.domain.text.folding import keep_letters
 from fathom.services.planner.answering.verification.evidence import Source
 from fathom.services.planner.answering.verification.numbers import find_numbers, is_close
 from fathom.services.planner.answering.verification.typed.claim import Form, TypedClaim
@@ -21,7 +21,6 @@ from fathom.services.planner.model.episode import MaterialKind
 
 # Two words occur in any document.
 FEWEST_QUOTED = 4
-LETTERS = re.compile(r"\w+")
 
 
 class Outcome(StrEnum):
@@ -59,7 +58,7 @@ class ClaimJudge:
             for words in (claim.words, claim.number, claim.said_unit):
                 if not is_quoted(words, statement):
                     raise FormulaError(f"{words!r} is not in the statement")
-            if not fold(claim.words):
+            if not keep_letters(claim.words):
                 raise FormulaError("the claim names no words of the statement")
             if claim.form is Form.FORMULA:
                 return make_judgement(self._explain_formula(claim))
@@ -99,7 +98,9 @@ class ClaimJudge:
         if not documents:
             return "a table or a calculation cannot show a cause: cite a document that gives it, or leave it out"
         for words in (claim.quote, claim.against):
-            if words and (len(fold(words)) < FEWEST_QUOTED or not any(is_quoted(words, one.text) for one in documents)):
+            if words and (
+                len(keep_letters(words)) < FEWEST_QUOTED or not any(is_quoted(words, one.text) for one in documents)
+            ):
                 raise FormulaError(f"{words!r} is not in the cited documents")
         if claim.against:
             return f"the cited document says otherwise: {claim.against!r}"
@@ -124,9 +125,4 @@ def has_number(number: str, quote: str) -> bool:
 def is_quoted(words: str, text: str) -> bool:
     """Return whether words stand in a text; nothing stands in any."""
     # A sign such as "%" has no letters.
-    return fold(words) in fold(text) if fold(words) else words in text
-
-
-def fold(text: str) -> str:
-    """Return the letters and digits of a text alone, so that quotation marks and line breaks count for nothing."""
-    return "".join(LETTERS.findall(text.lower()))
+    return keep_letters(words) in keep_letters(text) if keep_letters(words) else words in text

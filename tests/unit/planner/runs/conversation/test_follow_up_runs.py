@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as memory
@@ -14,7 +14,7 @@ from fathom.services.planner.engine import Engine
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.runs.log.events import follow
-from fathom.services.planner.runs.worker import Worker
+from fathom.services.planner.runs.playing.worker import Worker
 from tests.unit.planner.house import House, finish
 from tests.unit.planner.questions.test_follow_ups import APPLE, PFIZER, Lexicon, make_history, make_rewriter, read
 
@@ -39,11 +39,10 @@ class Memory:
 
 def make_worker(house: House, chat: Sequence[Message]) -> Worker:
     house.clients.__dict__["memory"] = Memory(chat)
-    engine = Engine(lambda protocol: house.policy, house.stage)
-    log = house.telemetry.log
-    return Worker(
-        house.config, engine, house.protocols(), house.record, house.clients, house.bus, log, rewriter=make_rewriter()
-    )
+    worker, rewriter = house.worker(), make_rewriter()
+    worker.preparer.rewriter = rewriter
+    worker.preparer.router = replace(worker.preparer.router, rewriter=rewriter)
+    return worker
 
 
 async def play(house: House, chat: Sequence[Message], question: str) -> list[pb.RunEvent]:
@@ -81,16 +80,16 @@ async def test_a_second_attempt_plays_the_question_of_the_first() -> None:
     house = House(finish("Done."))
     await house.ask(question="and Lilly?")
     header = await house.record.get_header("run_1")
-    first = await make_worker(house, make_history(PFIZER))._understand(header, make_history(PFIZER))
+    first = await make_worker(house, make_history(PFIZER)).preparer._understand(header, make_history(PFIZER))
     # Another conversation would give another question: the stored one counts.
-    second = await make_worker(house, make_history(APPLE))._understand(header, make_history(APPLE))
+    second = await make_worker(house, make_history(APPLE)).preparer._understand(header, make_history(APPLE))
     assert first == second
 
 
 async def test_a_question_is_read_once_from_its_routing_to_its_check() -> None:
     house, tasks = House(finish("Done.")), []
     worker = make_worker(house, make_history(PFIZER))
-    lexicon = worker.rewriter.reader if worker.rewriter else None
+    lexicon = worker.preparer.rewriter.reader if worker.preparer.rewriter else None
     assert isinstance(lexicon, Lexicon)
 
     def stage(task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:

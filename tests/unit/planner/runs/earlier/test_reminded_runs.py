@@ -40,7 +40,7 @@ async def test_reminders_stand_before_the_window_and_offer_the_tools() -> None:
         return house.stage(task, steps, cut_short)
 
     worker = house.worker(lambda: Engine(lambda protocol: house.policy, stage))
-    worker.recaller = Recaller(house.clients, house.record, 600, 1.0)
+    worker.preparer.recaller = Recaller(house.clients, house.record, 600, 1.0)
     await house.ask(question="and the basket?", conversation_id="conv_1")
     async with house.working(worker):
         await house.events()

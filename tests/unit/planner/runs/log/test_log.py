@@ -102,7 +102,7 @@ async def test_a_step_that_a_stop_has_cut_short_outlives_the_log() -> None:
     await house.ask()
     async with house.working():
         await eventually(lambda: any("b" in call for call in house.called))
-        assert await house.runs.worker.stop("run_1")
+        assert await house.runs.stop("run_1")
         await house.events()
     # The bus keeps events for a day; a new one stands for the time after it.
     # A day later the events are gone.

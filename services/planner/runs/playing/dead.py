@@ -15,11 +15,13 @@ from fathom.services.planner.model.episode import Limits, Outcome, StopReason, T
 from fathom.services.planner.proto.episode import step_from_proto
 from fathom.services.planner.runs.log.events import EventLog
 from fathom.services.planner.runs.log.fold import load_history
-from fathom.services.planner.runs.parking import PAUSES
-from fathom.services.planner.runs.publisher import publish_end
+from fathom.services.planner.runs.playing.ending import PlayedLeg
+from fathom.services.planner.runs.playing.parking import PAUSES
+from fathom.services.planner.runs.playing.publisher import publish_end
+from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Lease
-from fathom.services.planner.runs.worker import PlayedLeg, Worker
+from fathom.services.planner.runs.routing import restore_route
 from fathom.transport.bus.base import Delivery
 from fathom.transport.bus.delivery import DEAD_REASON
 from fathom.transport.bus.streams import DEAD_RUNS
@@ -71,11 +73,13 @@ class DeadRuns:
             return
         fold = await events.acquire(1)
         ended = await record.find_end(run_id)
-        history = await load_history(record, run_id, fold, None if ended is None else ended[0])
+        before = None if ended is None else ended[0]
+        header = restore_route(header, fold, before)
+        history = await load_history(record, run_id, fold, before)
         await record.put_lease(run_id, Lease(events.epoch, number, len(history.steps)))
         task = Task(run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
         episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])
         leg = replace(await record.get_leg(header), number=number)
         outcome = Outcome(StopReason.FAILED, None, error, "planner")
         played = PlayedLeg(Play(episode, outcome), history.steps, history.open_step)
-        await self.worker.finish(played, header, leg, Lane.INTERACTIVE, events, fold)
+        await self.worker.ends.write(played, header, leg, Lane.INTERACTIVE, events, fold)
