@@ -43,12 +43,12 @@ class Mean:
 
 def score_answers(items: Sequence[PublicItem], answers: Mapping[str, tuple[str, str]]) -> list[Scored]:
     """Return the scores of the items that have an answer, given as text and fault by id; a fault scores nothing."""
-    return [Scored(item, *answers_of(item, *answers[item.id])) for item in items if item.id in answers]
+    return [score_item(item, *answers[item.id]) for item in items if item.id in answers]
 
 
-def answers_of(item: PublicItem, text: str, fault: str) -> tuple[str, Mapping[str, float], str]:
-    """Return text, scores and fault of an answer."""
-    return text, item.score("" if fault else text), fault
+def score_item(item: PublicItem, text: str, fault: str) -> Scored:
+    """Score the answer to one item."""
+    return Scored(item, text, item.score("" if fault else text), fault)
 
 
 def list_means(scored: Sequence[Scored], seed: int) -> list[Mean]:
