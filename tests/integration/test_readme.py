@@ -78,6 +78,10 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         "fathom eval set33 --model rules --item financial-07",
         "one question instead of all",
     ),
+    "fathom eval public tatqa --model rules": (
+        "fathom eval public --help",
+        "needs a public set; tests/integration/stack/evaluation/test_eval_public.py asks one",
+    ),
     "fathom eval hallucination smollm2 tuned": (
         "fathom eval hallucination --help",
         "needs an aligned model; tests/integration/policy/endpoints/test_eval_hallucination.py compares two",

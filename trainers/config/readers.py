@@ -83,6 +83,7 @@ OPTIM = "lr weight_decay betas lr_scheduler_type lr_warmup_steps lr_warmup_steps
 BATCHING = "use_dynamic_bsz ppo_max_token_len_per_gpu"
 READERS: tuple[Reader, ...] = (
     Reader("jobs/launch.py", below("data", "train_files val_files prompt_key shuffle seed"), "RL", plays),
+    Reader("jobs/launch.py", ("data.held_files",)),
     Reader("algorithms/sft.py", below("data", "train_files val_files shuffle seed train_batch_size"),
            "sft, dpo", is_named(*FROM_FILES)),
     Reader("algorithms/algorithm.py", below("data", "train_batch_size max_response_length"), "RL", plays),

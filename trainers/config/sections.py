@@ -18,6 +18,11 @@ class DataConfig(Settings):
     """Parquet files in the schema of ``trainers.data.records``; empty trains on a small built-in task."""
     val_files: tuple[Path, ...] = ()
     """Parquet files for validation."""
+    held_files: tuple[Path, ...] = ()
+    """Questions of evaluations, as JSON Lines or a line each; a training whose rows hold one is refused.
+
+    A row holds a question that it has whole, or with 70 % of its runs of five words.
+    """
     prompt_key: str = "prompt"
     """Column holding the chat."""
     max_prompt_length: int = Field(default=1024, ge=1)

@@ -35,14 +35,14 @@ def stage_inputs(config: TrainConfig, url: str) -> TrainConfig:
     Raises ``NotFound`` for a key without objects.
     """
     data = config.data
-    if not any(str(place).startswith(SCHEME) for place in (*data.train_files, *data.val_files)):
+    if not any(str(place).startswith(SCHEME) for place in (*data.train_files, *data.val_files, *data.held_files)):
         return config
 
     async def download(store: ObjectStore) -> TrainConfig:
         folder = config.trainer.output / BROUGHT
         files = {
             name: tuple([await download_input(store, str(place), folder) for place in getattr(data, name)])
-            for name in ("train_files", "val_files")
+            for name in ("train_files", "val_files", "held_files")
         }
         return config.model_copy(update={"data": data.model_copy(update=files)})
 

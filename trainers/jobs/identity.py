@@ -52,7 +52,8 @@ def describe_training(algorithm: str, config: TrainConfig) -> dict[str, Any]:
     kept = {name: value for name, value in found.items() if name not in unneeded}
     # Paths differ between pods, and a file may be written anew under its path.
     kept["data.train_files"] = [hash_file(path) for path in config.data.train_files]
-    kept.pop("data.val_files")
+    for name in ("val_files", "held_files"):
+        kept.pop(f"data.{name}")
     for name in ("instruction_file", "invalid_action_file"):
         path = getattr(config.rollout, name)
         kept[f"rollout.{name}"] = path if path is None else hash_file(path)

@@ -27,6 +27,7 @@ from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.config.sections import DataConfig, RolloutConfig
 from fathom.trainers.data.comparison import comparison_tasks, records, split, vocabulary
+from fathom.trainers.data.mixtures.leaks import refuse_leaking_files
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.data.records import read_all
 from fathom.trainers.interfaces import Metrics, RolloutSource
@@ -213,6 +214,8 @@ class Run:
     def _assemble(self, stack: ExitStack) -> Any:
         """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""
         config = self.config
+        # Before anything is claimed or loaded: what was learnt from an evaluation cannot be told from what was not.
+        refuse_leaking_files(config.data.train_files, config.data.held_files, config.data.prompt_key)
         loop = stack.enter_context(LoopThread())
         if find(self.name).from_files:
             url = self.place.store or config.trainer.output.resolve().as_uri()

@@ -136,6 +136,38 @@ def set33(
 
 
 @app.command()
+def public(
+    name: Annotated[
+        str, typer.Argument(help="nq_open, qed_nq, 2wiki, musique, webshaper, tatqa, cmrc2018 or fincuge.")
+    ],
+    data: Annotated[Path, typer.Option(help="Folder with the public sets, a folder each.")] = Path("../shared/data"),
+    model: Annotated[str, typer.Option(help="Model that answers; by default the stack's.")] = "",
+    limit: Annotated[int, typer.Option(help="At most this many questions, drawn from all.", min=1)] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the draw and of the intervals.")] = 0,
+    output: Annotated[
+        Path, typer.Option(help="Folder of answers, reports and first runs; what is answered in it is not asked again.")
+    ] = Path("public"),
+    planner: Annotated[str, typer.Option(help="URL of a planner; by default the local stack's.")] = "",
+    gateway: Annotated[str, typer.Option(help="URL of a gateway, which takes the passages; with --planner.")] = "",
+    home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Ask a public set of questions with short answers, and score as its authors do, with 95 % intervals.
+
+    Where the authors give a passage to read, it is sent with its question, which then searches nothing else.
+    """
+    from fathom.cli.records import public as implementation
+    from fathom.cli.records.set33 import find_target
+    from fathom.operations.evaluation.public.items import find_set
+
+    if find_set(name).corpus and planner and not gateway:
+        raise InvalidField("gateway", f"is needed with --planner: the questions of {name} have passages")
+    target = find_target(home, planner, "", gateway, model)
+    raise typer.Exit(implementation.run(target, implementation.Draw(name, data, limit, seed), output))
+
+
+@app.command()
 def hallucination(
     before: Annotated[str, typer.Argument(help="MODEL or MODEL@VERSION, or a file of replies of an earlier call.")],
     after: Annotated[str, typer.Argument(help="The same for the aligned model.")],

@@ -12,16 +12,13 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fathom.core.errors import FailedPrecondition, InvalidField
-from fathom.domain.text.overlap import Leak, Text, find_leaks
+from fathom.core.errors import InvalidField
 from fathom.trainers.data.mixtures.contradictions import refuse_contradictions
+from fathom.trainers.data.mixtures.leaks import refuse_leaks
 from fathom.trainers.data.mixtures.lengths import Lengths, count_tokens, measure
-from fathom.trainers.data.queries.record import read_lines, read_queries
+from fathom.trainers.data.queries.record import read_lines
 from fathom.trainers.data.queries.sampling import divide
 from fathom.trainers.data.stages.record import describe_failure
-
-# Enough to see which part is at fault; a whole list would hide what the message says.
-SHOWN_LEAKS = 5
 
 
 class Part(BaseModel):
@@ -104,7 +101,7 @@ def mix(mixture: Mixture) -> Mixed:
         if len(rows) < wanted[part.title]:
             short[part.title] = wanted[part.title] - len(rows)
     # After the draw, because only rows that are chosen teach anything.
-    refuse_leaks(chosen, mixture.held)
+    refuse_leaks(((f"{title} {row['id']}", row) for title, part in chosen.items() for row in part), mixture.held)
     refuse_repeats(chosen)
     refuse_contradictions(chosen)
     lengths = {title: measure(rows, title) for title, rows in chosen.items()}
@@ -151,22 +148,3 @@ def refuse_repeats(chosen: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         for row in rows:
             if seen.setdefault(row["id"], title) != title:
                 raise InvalidField("parts", f"{row['id']} is in {seen[row['id']]} and in {title}")
-
-
-def refuse_leaks(chosen: Mapping[str, Sequence[Mapping[str, Any]]], held: Sequence[Path]) -> None:
-    """Raise ``FailedPrecondition`` naming evaluation questions that stand in rows, whole or nearly."""
-    texts = [Text(f"{path.name} {query.id}", query.text) for path in held for query in read_queries(path)]
-    rows = (
-        Text(f"{title} {row['id']}", text) for title, part in chosen.items() for row in part for text in list_texts(row)
-    )
-    leaks: list[Leak] = find_leaks(rows, texts) if texts else []
-    if leaks:
-        shown = "; ".join(f"{leak.held.name} in {leak.training.name}" for leak in leaks[:SHOWN_LEAKS])
-        raise FailedPrecondition(f"{len(leaks)} questions of the evaluation stand in the training rows: {shown}")
-
-
-def list_texts(row: Mapping[str, Any]) -> list[str]:
-    """Return what a row shows and teaches."""
-    fields = ("messages", "prompt", "chosen", "rejected")
-    # A message may have no content, such as one that only calls a tool.
-    return [str(message.get("content") or "") for name in fields for message in row.get(name) or ()]
