@@ -41,7 +41,8 @@ demo: setup ## The same without staying up: for scripts and CI
 	"$(BIN)/fathom" up --home "$(HOME_DIR)" --port 0 --ask "$(QUESTION)" --once
 
 test: dev data lint types proto-check ## Everything: lint, types, contract, all tests
-	$(PYTEST)
+	@# A make that a test runs has no part in the jobs of a `make -j2 test`, and would warn of it.
+	MAKEFLAGS= $(PYTEST)
 
 coverage: dev ## Runs the unit and contract tests with coverage and checks it against the floors (weekly)
 	$(PYTEST) --cov --cov-report= tests/unit tests/contract

@@ -39,7 +39,8 @@ def called_name(node: ast.AST) -> str:
     """Return the last part of what a call calls, else an empty string."""
     if not isinstance(node, ast.Call):
         return ""
-    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node.func, ast.Name | ast.Attribute) else ""
+    called = node.func
+    return called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
 
 
 def find_retries(source: Source) -> Iterator[str]:
@@ -48,11 +49,11 @@ def find_retries(source: Source) -> Iterator[str]:
         module = node.module if isinstance(node, ast.ImportFrom) else None
         if RETRYING_PACKAGES & {(name or "").split(".")[0] for name in (*names, module)}:
             yield f"{source.path}:{node.lineno} kept library"
-    defined = {node.name for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef | Function)}
-    for name, function in source.functions():
+    defined = {node.name for node in source.nodes if isinstance(node, ast.ClassDef | Function)}
+    for name, function in source.functions:
         # Where the primitive is defined, its loops are the ones that all others are to use.
-        asks = any(called_name(node) in PRIMITIVE - defined for node in ast.walk(function))
-        if not asks and any(pauses_after_errors(node) for node in ast.walk(function)):
+        asks = any(called_name(node) in PRIMITIVE - defined for node in source.below(function))
+        if not asks and any(pauses_after_errors(node) for node in source.below(function)):
             yield f"{source.path}:{function.lineno} {name}"
 
 
@@ -97,7 +98,7 @@ def find_scopes(source: Source) -> Iterator[tuple[str, ast.AST]]:
 
 def find_lru(source: Source) -> Iterator[str]:
     for place, scope in find_scopes(source):
-        if any(is_lru_call(node) for node in ast.walk(scope)):
+        if any(is_lru_call(node) for node in source.below(scope)):
             yield place
 
 
@@ -108,9 +109,10 @@ def is_lru_call(node: ast.AST) -> bool:
 
 def find_single_flights(source: Source) -> Iterator[str]:
     for place, scope in find_scopes(source):
-        works = {name for node in ast.walk(scope) for name in assigned_work(node)}
-        stored = {key for node in ast.walk(scope) for key in stored_in(node, works)}
-        if stored & {key for function in ast.walk(scope) for key in shared_by(function)}:
+        works = {name for node in source.below(scope) for name in assigned_work(node)}
+        stored = {key for node in source.below(scope) for key in stored_in(node, works)}
+        # Few scopes store any work, and what all functions share is the costly half of the question.
+        if stored and stored & {key for function in source.below(scope) for key in shared_by(function)}:
             yield place
 
 
@@ -166,7 +168,7 @@ def looked_up(node: ast.AST) -> Iterator[str]:
 def find_page_tokens(source: Source) -> Iterator[str]:
     lines = [
         node.lineno
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and called_name(node) == "InvalidField"
         and node.args
@@ -174,7 +176,7 @@ def find_page_tokens(source: Source) -> Iterator[str]:
         and node.args[0].value == "page_token"
     ]
     # Who decodes nothing only checks whether a token goes with the other fields of a request.
-    if lines and any(called_name(node) in DECODING for node in ast.walk(source.tree)):
+    if lines and any(called_name(node) in DECODING for node in source.nodes):
         yield f"{source.path}:{lines[0]}"
 
 
@@ -182,20 +184,11 @@ def find_table(matches: Callable[[str, set[str]], bool]) -> Search:
     """Return a search for modules whose string constants match, as one text in lower case and as its words."""
 
     def find(source: Source) -> Iterator[str]:
-        text = " ".join(part for _, part in find_texts(source.tree))
+        text = " ".join(part for _, part in source.texts)
         if matches(text, split_words(text)):
             yield source.path
 
     return find
-
-
-def find_texts(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Yield the string constants in lower case, each with the node around it; docstrings are none."""
-    for node in ast.walk(tree):
-        for child in ast.iter_child_nodes(node):
-            text = child.value if isinstance(child, ast.Constant) else None
-            if isinstance(text, str) and not isinstance(node, ast.Expr):
-                yield node, text.lower()
 
 
 def split_words(text: str) -> set[str]:
@@ -206,7 +199,7 @@ def split_words(text: str) -> set[str]:
 def find_stop_words(source: Source) -> Iterator[str]:
     """Yield modules with one constant, or one collection of constants, of which at least every fourth word is one."""
     texts: dict[ast.AST, list[str]] = defaultdict(list)
-    for node, text in find_texts(source.tree):
+    for node, text in source.texts:
         texts[node].append(text)
     for parts in texts.values():
         words = split_words(" ".join(parts))

@@ -17,7 +17,7 @@ Graph = Mapping[str, set[str]]
 def find_imports(source: Source) -> Iterator[tuple[str, int]]:
     """Yield each imported module or name with its line; imports for the type checker alone do not count."""
     skipped: set[ast.AST] = set()
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             skipped.update(inner for part in node.body for inner in ast.walk(part))
         if node in skipped:

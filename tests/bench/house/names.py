@@ -36,7 +36,7 @@ def is_participle(name: str) -> bool:
 
 
 def find_participles(source: Source) -> Iterator[str]:
-    for name, node in source.functions():
+    for name, node in source.functions:
         if is_participle(node.name):
             yield f"{source.path}:{node.lineno} {name}"
 
@@ -49,7 +49,7 @@ def find_requirement_ids(source: Source) -> Iterator[str]:
 
 def find_noun_clauses(source: Source) -> Iterator[str]:
     """Yield docstrings, those of attributes too, that begin as a question would: "Whether…", "What…"."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             words = node.value.value.split(maxsplit=1)
             if words and words[0].rstrip(",;:") in INTERROGATIVES:
@@ -58,7 +58,7 @@ def find_noun_clauses(source: Source) -> Iterator[str]:
 
 def find_unexplained_excepts(source: Source) -> Iterator[str]:
     """Yield handlers of every exception with no comment on their line or one of the two around it."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and catches_all(node.type):
             first = node.body[0].lineno
             if not any(line in source.comments for line in range(node.lineno - 1, first + 1)):
@@ -72,10 +72,17 @@ def catches_all(kind: ast.expr | None) -> bool:
     return kind is None or (isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException"))
 
 
+def is_compile(called: ast.expr) -> bool:
+    """Return whether this is ``re.compile``."""
+    if not isinstance(called, ast.Attribute) or called.attr != "compile":
+        return False
+    return isinstance(called.value, ast.Name) and called.value.id == "re"
+
+
 def find_unexplained_patterns(source: Source) -> Iterator[str]:
     """Yield calls of ``re.compile`` with a pattern over 60 characters and no comment above, on or in it."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile" and node.args:
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and is_compile(node.func) and node.args:
             length = sum(
                 len(part.value)
                 for part in ast.walk(node.args[0])

@@ -32,6 +32,44 @@ class Source:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree, each before what is below it, so that a subtree is one piece of the list."""
+        return list(self.ends)
+
+    @cached_property
+    def ends(self) -> dict[ast.AST, tuple[int, int]]:
+        """Where in ``nodes`` a node and what is below it stand."""
+        # A dozen searches walk the same trees, and ast's own walk looks at each field of each node every time.
+        found: dict[ast.AST, tuple[int, int]] = {}
+        self._number(self.tree, found)
+        return found
+
+    def _number(self, node: ast.AST, found: dict[ast.AST, tuple[int, int]]) -> None:
+        start = len(found)
+        found[node] = (start, start)
+        for child in ast.iter_child_nodes(node):
+            # Contexts and operators are one shared object each, which stands nowhere in particular.
+            if not isinstance(child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop):
+                self._number(child, found)
+        found[node] = (start, len(found))
+
+    def below(self, node: ast.AST) -> list[ast.AST]:
+        """Return a node of the tree and what is below it, without contexts and operators."""
+        start, end = self.ends[node]
+        return self.nodes[start:end]
+
+    @cached_property
+    def texts(self) -> list[tuple[ast.AST, str]]:
+        """String constants in lower case, each with the node around it; docstrings are none."""
+        return [
+            (node, child.value.lower())
+            for node in self.nodes
+            if not isinstance(node, ast.Expr)
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.Constant) and isinstance(child.value, str)
+        ]
+
+    @cached_property
     def module(self) -> str:
         """Name of the module below ``fathom``, also for the older layout, where services stood beside it."""
         parts = self.path.removesuffix(".py").removesuffix("/__init__").split("/")
@@ -46,9 +84,10 @@ class Source:
                 found[token.start[0]] = not token.line[: token.start[1]].strip()
         return found
 
-    def functions(self) -> Iterator[tuple[str, Function]]:
-        """Yield every function with its qualified name, the inner ones too."""
-        yield from inner_functions(self.tree, "")
+    @cached_property
+    def functions(self) -> list[tuple[str, Function]]:
+        """Every function with its qualified name, the inner ones too."""
+        return list(inner_functions(self.tree, ""))
 
 
 Search = Callable[[Source], Iterator[str]]
@@ -58,6 +97,8 @@ Search = Callable[[Source], Iterator[str]]
 def inner_functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
     """Yield the functions below ``node``, their names behind ``prefix``."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # no function stands in an expression, and most nodes do
         if isinstance(child, Function):
             yield prefix + child.name, child
         yield from inner_functions(

@@ -1,4 +1,4 @@
-"""Tries what cells may do where the kernel's Landlock is older, and prints it as JSON: ``ABI UID``; started as root.
+"""Tries what cells may do where the kernel's Landlock is older, and prints it as JSON by ABI: ``UID ABI …``, started as root.
 
 This machine's kernel stands in for older ones, with its ABI capped in the supervisor and in the fork server: what a
 cell may do beyond a capped ABI, no rule of its session has asked to refuse.
@@ -44,13 +44,13 @@ attempt("truncating", lambda: os.truncate("{outside}", 0))
 """
 
 
-def cap_abi(abi: int) -> None:
-    """Let this process and the fork servers that it starts see no more of Landlock than that."""
+def cap_abi(abi: int, fork_server: str) -> None:
+    """Let this process and the fork servers that it starts by that program see no more of Landlock than that."""
     from fathom.services.sandbox.inside.jail import landlock
     from fathom.services.sandbox.ipc import programs
 
     landlock.find_abi = lambda: abi
-    programs.FORK_SERVER = CAPPED.format(module="fathom.services.sandbox.inside.jail", abi=abi) + programs.FORK_SERVER
+    programs.FORK_SERVER = CAPPED.format(module="fathom.services.sandbox.inside.jail", abi=abi) + fork_server
 
 
 async def try_everything() -> dict[str, object]:
@@ -97,11 +97,21 @@ async def try_everything() -> dict[str, object]:
         await engine.close()
 
 
+async def try_kernels(abis: list[int]) -> dict[int, dict[str, object]]:
+    """Return what was seen under each ABI, by an engine of its own; one process, since its imports take seconds."""
+    from fathom.services.sandbox.ipc import programs
+
+    fork_server, seen = programs.FORK_SERVER, {}
+    for abi in abis:
+        cap_abi(abi, fork_server)
+        seen[abi] = await try_everything()
+    return seen
+
+
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT / "libs"), str(ROOT)]
-    if int(sys.argv[2]):
+    if int(sys.argv[1]):
         from tests.integration.sandbox.programs.as_nobody import become_nobody
 
         become_nobody()
-    cap_abi(int(sys.argv[1]))
-    print(json.dumps(asyncio.run(try_everything())))
+    print(json.dumps(asyncio.run(try_kernels([int(abi) for abi in sys.argv[2:]]))))
