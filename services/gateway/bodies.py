@@ -277,7 +277,7 @@ class ProposedMeaning(BaseModel):
 
 
 class SheetEdit(Body):
-    """How a conversation shows one of its tables from now on, in place of what it said of it before."""
+    """View of one of the tables of a conversation from now on, in place of what it said of it before."""
 
     sheet_id: str = Field(min_length=1, max_length=200, description="Sheet.")
     title: str = Field("", max_length=200, description="Its title there; empty is the table's own.")

@@ -174,7 +174,10 @@ def allows_data(task: Task) -> bool:
 def list_tools_off(config: Config, sources: Sequence[str]) -> frozenset[str]:
     """Return the tools of these sources; raise ``InvalidField`` for a name that is none of this planner's sources."""
     # SQL and Python go on: they read only what the run has, such as the user's own tables.
-    known = {"documents": (Search.name, Fetch.name), "data": (Data.name, DataCatalogue.name)}
+    known: dict[str, tuple[str, ...]] = {
+        "documents": (Search.name, Fetch.name),
+        "data": (Data.name, DataCatalogue.name),
+    }
     known |= {server.name: tuple(f"{server.name}_{tool}" for tool in server.tools) for server in config.mcp_servers}
     for place, name in enumerate(sources):
         if name not in known:

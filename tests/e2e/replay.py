@@ -386,7 +386,7 @@ class ReplayMemory:
         """Raised by deletions."""
         self.edits: dict[str, memory.UpdateConversationRequest] = {}
         self.sheets: dict[str, dict[str, memory.SheetView]] = {}
-        """How conversations show their tables, by the tables' ids."""
+        """Views that conversations have of their tables, by the tables' ids."""
         self.page_size = 0
         """Conversations on a page; 0 leaves it to the request."""
         self.reviews = ReplayReviews()

@@ -39,7 +39,7 @@ class Series:
     per: str = ""
     values: dict[date, float] = field(default_factory=dict)
     cells: list[tuple[date, str, int]] = field(default_factory=list)
-    """Where the values stand: day, column of the file and row."""
+    """Place of the values: day, column of the file and row."""
 
     @property
     def name(self) -> str:

@@ -1,1 +1,1 @@
-"""How conversations show their tables: under which title, and whether first."""
+"""Views that conversations have of their tables: the title, and whether a table stands first."""

@@ -16,7 +16,7 @@ MAX_VIEWS, MAX_TITLE_CHARS = 200, 200
 
 @dataclass(frozen=True)
 class SheetView:
-    """How a table is shown. ``title`` is "" where it has its own."""
+    """View of a table. ``title`` is "" where it has its own."""
 
     sheet: str
     title: str

@@ -53,7 +53,7 @@ class Header:
     asked: Mapping[str, Any] | None = None
     """The question as datafetch has read it, in the form of JSON (``restore_text``); None when nobody has read it."""
     is_unrouted: bool = False
-    """Whether protocol and form are for the worker to choose by the question. ``restore_route`` gives its choice;
+    """True while protocol and form are for the worker to choose by the question. ``restore_route`` gives its choice;
     ``protocol`` is what planners of earlier versions play, which do not know of this field.
     """
 

@@ -38,7 +38,7 @@ class Source:
 
     @cached_property
     def ends(self) -> dict[ast.AST, tuple[int, int]]:
-        """Where in ``nodes`` a node and what is below it stand."""
+        """Places in ``nodes`` of a node and of what is below it."""
         # A dozen searches walk the same trees, and ast's own walk looks at each field of each node every time.
         found: dict[ast.AST, tuple[int, int]] = {}
         self._number(self.tree, found)

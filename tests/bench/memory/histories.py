@@ -16,9 +16,10 @@ from pathlib import Path
 from fathom.clients import Clients
 from fathom.domain.chat.pipeline import FULL_TURNS, REWRITE, ask, format_history
 from fathom.domain.intervals import bootstrap_mean
+from fathom.domain.text.folding import remove_blanks
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.material import estimate_tokens
-from fathom.services.planner.commands.follow_ups import RIGHT, Case, fold, judge, load_gold, read_cases
+from fathom.services.planner.commands.follow_ups import RIGHT, Case, judge, load_gold, read_cases
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.workflow.model_rewriting import read_reply
 from fathom.services.planner.workflow.rewriting import MAX_TOKENS, Reading
@@ -39,8 +40,8 @@ def make_prompt(case: Case, full_turns: int) -> str:
 
 def has_expected(case: Case, prompt: str) -> bool:
     """Return whether everything that the rewriting has to name stands in the prompt."""
-    text = fold(prompt)
-    return all(any(fold(part) in text for part in one.split("|")) for one in case.expected_mentions)
+    text = remove_blanks(prompt)
+    return all(any(remove_blanks(part) in text for part in one.split("|")) for one in case.expected_mentions)
 
 
 async def rewrite(clients: Clients, case: Case, prompt: str) -> float:

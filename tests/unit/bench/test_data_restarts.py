@@ -1,4 +1,4 @@
-"""What the bench of restarts says of kills, and of none."""
+"""Report of the bench of restarts with kills, and without."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ENDS = {
     ),
     "preemption is off": ".",
 }
-"""What follows the reasons: plugins that look for room behind them, in two wordings, or none of them."""
+"""Endings that follow the reasons: plugins that look for room behind them, in two wordings, or none of them."""
 
 # The plugins' own constants and formats, each with the meaning and the remedy that it has here.
 FAMILIES: dict[str, tuple[str, str]] = {

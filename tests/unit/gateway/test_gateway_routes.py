@@ -28,7 +28,7 @@ Door = tuple[httpx.AsyncClient, ReplayHouse]
 Opened = Callable[..., AbstractAsyncContextManager[Door]]
 
 
-async def ask(client: httpx.AsyncClient, **more: str | int) -> str:
+async def ask(client: httpx.AsyncClient, **more: str | int | list[str]) -> str:
     answer = await client.post("/v1/runs", json={"question": "why?", **more})
     assert answer.status_code == 202, answer.text
     return str(answer.json()["run_id"])

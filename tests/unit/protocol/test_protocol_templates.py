@@ -29,7 +29,7 @@ MORE: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
     "minimax": ("<response>", "</response>"),
 }
-"""What wraps a tool's output there, added tokens too."""
+"""Text around a tool's output there, added tokens too."""
 SAID = "{% set said = m['content'] %}"
 # A model's thought of an earlier turn is cut away, by the tag that ends it.
 LAST = "{{ said.split('</think>')[-1].lstrip('\n') if m['role'] == 'assistant' else said }}"

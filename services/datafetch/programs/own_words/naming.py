@@ -27,7 +27,7 @@ SHORTEST_ALIKE, LETTERS_PER_EDIT = 7, 4
 
 @dataclass(frozen=True)
 class Named:
-    """What words of a question mean: a column or a group of them.
+    """Meaning of words of a question: a column or a group of them.
 
     ``more`` are the question's further words for it, ``terms`` all of them as they are compared. ``alike`` is the
     column's own name where the words are only spelt like it.

@@ -37,7 +37,7 @@ ABIS = (5, 3, 1, 0)
         pytest.param(NOBODY, marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")),
     ],
 )
-def seen(request: pytest.FixtureRequest) -> dict[int, dict[str, Any]]:
+def observations(request: pytest.FixtureRequest) -> dict[int, dict[str, Any]]:
     """Return what the program has seen as a user under each ABI, in a process that cannot become root again."""
     if landlock.find_abi() < landlock.SCOPES:
         pytest.skip("this kernel has not what is to be taken away here")
@@ -52,9 +52,9 @@ def seen(request: pytest.FixtureRequest) -> dict[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("abi", ABIS[:-1])
 def test_before_linux_6_12_the_filter_keeps_signals_in_and_the_report_says_so(
-    abi: int, seen: dict[int, dict[str, Any]]
+    abi: int, observations: dict[int, dict[str, Any]]
 ) -> None:
-    one = seen[abi]
+    one = observations[abi]
     assert f"landlock ABI {abi}" in one["layers"]
     assert any(text.startswith(f"signals: Landlock ABI {abi} does not") for text in one["missing"])
     assert one["status"] == "OK"
@@ -68,5 +68,5 @@ def test_before_linux_6_12_the_filter_keeps_signals_in_and_the_report_says_so(
     assert (one["started"], one["left"], one["neighbour"]) == (2, 0, "2")
 
 
-def test_without_landlock_the_level_is_refused_by_name(seen: dict[int, dict[str, Any]]) -> None:
-    assert "Landlock is not offered by this kernel" in seen[0]["refused"]
+def test_without_landlock_the_level_is_refused_by_name(observations: dict[int, dict[str, Any]]) -> None:
+    assert "Landlock is not offered by this kernel" in observations[0]["refused"]
