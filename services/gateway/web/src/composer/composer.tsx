@@ -28,6 +28,7 @@ export function Composer() {
       <div className="box">
         <Question />
         <UploadChips />
+        <Excess />
         <div className="bar">
           <button id="attach" type="button" className="quiet" aria-label={word("attach")} title={word("attach")} onClick={() => files.current?.click()}>＋</button>
           <input ref={files} id="files" type="file" multiple tabIndex={-1} aria-hidden hidden accept={ACCEPTED} onChange={({ target }) => {
@@ -38,7 +39,6 @@ export function Composer() {
           <ModelChoice models={models} />
           <Choices />
           <SourcesMenu />
-          <Excess />
           <span className="spacer" />
           <span className="dim hint wide-only">{word("hint")}</span>
           <button id="send" type="submit" className="primary" disabled={session.isSending}>{word("ask")}</button>
