@@ -284,7 +284,7 @@ async def test_quarters_in_the_names_of_columns_answer_questions_with_their_cell
         # A quarter has no value of one of its months.
         program = await read("What was revenue in May 2024?")
         assert ([one.reason for one in program.missing], list(program.steps)) == (["PERIOD"], [])
-    assert {one.name: one.source for one in series.columns}["Revenue income"] == "income.csv B2, C2"
+    assert {one.name: one.source for one in series.columns}["Revenue income"] == "income.csv B2:C2"
 
 
 async def test_a_meaning_is_of_a_sheet_that_is_there_and_goes_with_its_own(tables_dir: Path) -> None:

@@ -151,6 +151,6 @@ def test_the_tests_of_a_gpu_are_found_without_the_suites_settings() -> None:
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize("what", ["test", "bench"])
 def test_make_passes_on_to_the_script(what: str) -> None:
-    command = ["make", "--dry-run", f"{what}-gpu"]
+    command = ["make", "--no-print-directory", "--dry-run", f"{what}-gpu"]
     done = subprocess.run(command, cwd=gpu.ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith(f"deploy/gpu.py {what}")
