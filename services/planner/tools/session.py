@@ -170,7 +170,7 @@ class Session:
             self._id = ""
             try:
                 await self.clients.sandbox.close_session(request, timeout_s=5.0)
-            except (NotFound, DependencyFailed, SessionLost):
+            except (DeadlineExceeded, DependencyFailed, NotFound, SessionLost):
                 return
 
 

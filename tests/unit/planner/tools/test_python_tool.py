@@ -157,3 +157,25 @@ async def test_a_session_that_has_run_a_part_of_its_cells_again_is_not_used() ->
         await session.execute("call_2", "third = 3")
     await session.execute("call_3", "fourth = 4")
     assert [code for held, code in ran if held == "session_3"] == ["first = 1", "second = 2", "fourth = 4"]
+
+
+async def test_a_session_that_closes_too_slowly_spoils_no_answer() -> None:
+    """A busy sandbox takes longer than a run waits for it; it ends the session all the same."""
+    closed: list[str] = []
+
+    async def create_session(request: pb.CreateSessionRequest, timeout_s: float) -> pb.CreateSessionResponse:
+        return pb.CreateSessionResponse(session_id="session_1")
+
+    async def execute(request: pb.ExecuteRequest, timeout_s: float) -> Any:
+        yield pb.ExecuteResponse(sequence=1, outcome=pb.Outcome(status=pb.EXECUTE_STATUS_OK))
+
+    async def close_session(request: pb.CloseSessionRequest, timeout_s: float) -> pb.CloseSessionResponse:
+        closed.append(request.session_id)
+        raise DeadlineExceeded("sandbox.CloseSession did not answer in time")
+
+    sandbox = SimpleNamespace(create_session=create_session, execute=execute, close_session=close_session)
+    session = Session(cast(Any, SimpleNamespace(sandbox=sandbox)), "run", 1.0)
+    await session.execute("call_1", "1 + 2")
+    await session.close()
+    await session.close()
+    assert closed == ["session_1"]
