@@ -110,9 +110,7 @@ def find_spacing(days: Sequence[date]) -> int:
     places = [12 * day.year + day.month for day in days]
     # Of a few months of one year nobody knows whether they are all of a kind.
     steps = [later - earlier for earlier, later in pairwise(sorted(places))]
-    return next(
-        (months for months in (12, 6, 3, 1) if all(place % months == 0 for place in places) and months in steps), 0
-    )
+    return next((months for months in PERIODS if months in steps and all(place % months == 0 for place in places)), 0)
 
 
 def is_day(kind: Any) -> bool:

@@ -120,7 +120,8 @@ def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str
         return ColumnMeaning(name, Role.IGNORED)
     # Brackets hold the unit, or else the period.
     unit = unit or read_unit(open_brackets(name))
-    if date and (part := read_part(name) if has_years(table, date) else None):
+    # The name first: whether the rows have years is read of all of them, for each column that is asked about.
+    if date and (part := read_part(name)) and has_years(table, date):
         return ColumnMeaning(name, Role.VALUE, name_rest(part, title), unit, period=part.words)
     if date:
         return ColumnMeaning(name, Role.VALUE, list_own_names(strip_unit(name) or name), unit)

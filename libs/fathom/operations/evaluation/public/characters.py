@@ -20,22 +20,22 @@ TOKEN = re.compile(rf"[{ALL_HAN}]|\d+(?:[.,]\d+)*|[^\W\d{ALL_HAN}]+|[^\s\w]")
 
 def score_characters(given: str, accepted: Sequence[str]) -> Mapping[str, float]:
     """Return the best exact match and F1 over the accepted answers."""
-    own = fold(given)
+    own = strip_signs(given)
     return {
-        "em": float(any(own == fold(answer) for answer in accepted)),
-        "f1": max((share_run(split(given), split(answer)) for answer in accepted), default=0.0),
+        "em": float(any(own == strip_signs(answer) for answer in accepted)),
+        "f1": max((share_run(split_tokens(given), split_tokens(answer)) for answer in accepted), default=0.0),
     }
 
 
-def fold(text: str) -> str:
+def strip_signs(text: str) -> str:
     """Return the text in lower case without signs."""
     return text.lower().strip().translate(SIGNS)
 
 
-def split(text: str) -> list[str]:
+def split_tokens(text: str) -> list[str]:
     """Return the tokens of a text without signs."""
     # Signs are left out first, as in the authors' script: "top-ten" is one token.
-    return TOKEN.findall(fold(text))
+    return TOKEN.findall(strip_signs(text))
 
 
 def share_run(given: Sequence[str], wanted: Sequence[str]) -> float:
