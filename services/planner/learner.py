@@ -13,7 +13,7 @@ from typing import Any
 
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.call import Call, Lane, calling
+from fathom.core.call import Call, Lane, calling, current_call
 from fathom.core.errors import NON_RETRYABLE, Conflict, FathomError, NotFound
 from fathom.services.planner.model.memory import View
 from fathom.services.planner.proto.memory import NAMES, view_to_proto
@@ -54,7 +54,7 @@ class Learner:
     async def _handle(self, delivery: Delivery) -> None:
         lesson = Lesson.parse(delivery.payload)
         # A lane behind people's: vectors and models serve questions first.
-        origin = Call.from_headers(delivery.headers)
+        origin = current_call() or Call.new()
         call = Call.new(lane=Lane.TRAINING, tenant=origin.tenant, timeout_s=TIMEOUT_S, traceparent=origin.traceparent)
         try:
             # Who asked stands in the header, and only then can memory be called for them.

@@ -137,12 +137,6 @@ class RolloutQueue:
         self._consumer.stop_consuming()
 
     async def _handle(self, lane: Lane, delivery: Delivery) -> None:
-        # Whose rollout it is comes with the delivery: without its tenant, it would not be found.
-        with calling(Call.from_headers(delivery.headers)):
-            await self._handle_own(lane, delivery)
-
-    async def _handle_own(self, lane: Lane, delivery: Delivery) -> None:
-        """Handle a delivery as a call of its tenant."""
         rollout_id, _, number = delivery.payload.decode().partition(":")
         playing = asyncio.create_task(self._play_task(rollout_id, int(number or 0), delivery, lane))
         # A lease that was lost is no harm: the places that another planner has filled stay as they are.

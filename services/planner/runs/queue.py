@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fathom.core.call import Call, Lane, bind
+from fathom.core.call import Call, Lane, bind, calling
 from fathom.core.errors import FathomError
 from fathom.services.planner.runs.repository import Header, Leg, header_from_json
 from fathom.transport.bus.base import Bus, Delivery
@@ -59,7 +59,7 @@ class Consumer:
     _fetching: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def consume(self, deliveries: AsyncGenerator[Delivery, None], slots: int, handle: Handle, log: Any) -> None:
-        """Pass each delivery to ``handle``, at most ``slots`` at once.
+        """Pass each delivery to ``handle``, at most ``slots`` at once, within the call that its headers tell.
 
         Return when the deliveries and all handlers have ended. Cancelling it cancels both.
         """
@@ -82,7 +82,9 @@ async def dispatch(
 
     async def run_handler(delivery: Delivery) -> None:
         try:
-            await handle(delivery)
+            # Whose work it is comes with the delivery: without its tenant, its records would not be found.
+            with calling(Call.from_headers(delivery.headers)):
+                await handle(delivery)
         except FathomError as error:
             # The bus delivers it again when its lease has expired.
             log.error("delivery could not be handled", subject=delivery.subject, error=error.message)

@@ -73,12 +73,6 @@ class Worker:
         self._consumer.stop_consuming()
 
     async def _handle(self, lane: Lane, delivery: Delivery) -> None:
-        # Whose run it is comes with the delivery: without its tenant, it would not be found.
-        with calling(Call.from_headers(delivery.headers)):
-            await self._handle_own(lane, delivery)
-
-    async def _handle_own(self, lane: Lane, delivery: Delivery) -> None:
-        """Handle a delivery as a call of its tenant."""
         queued = QueuedLeg.parse(delivery.payload)
         run_id = queued.run_id
         events = EventLog(self.bus, run_id)
