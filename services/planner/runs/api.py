@@ -31,6 +31,7 @@ from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.runs.control import find_current_todo
 from fathom.services.planner.runs.conversation import (
     MAX_SHEETS,
+    load_followed,
     load_sheets,
     read_history,
     validate_parent,
@@ -155,7 +156,9 @@ class Runs:
         )
         if request.prompts:
             # Each protocol has stages of its own: which of the wanted prompts are wrong, only the route tells.
-            wanted = await self.worker.preparer.router.settle(wanted) if is_routed(request) else wanted
+            if is_routed(request):
+                followed = await load_followed(self.clients, self.record, request)
+                wanted = await self.worker.preparer.router.settle(wanted, followed)
             self.worker.protocols[wanted.protocol_value].prompts(question, request.prompts)
         try:
             header, is_new = await self.record.get_header(run_id), False

@@ -7,7 +7,7 @@ before that, and counts on. ``sheet_4`` of one turn is ``sheet_4`` in all later 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
@@ -45,6 +45,14 @@ class EarlierTurn:
 
 
 @dataclass(frozen=True)
+class FollowedTurns:
+    """Turns that lead to a question: the window of their conversation, and by number those that are shown in full."""
+
+    window: Sequence[memory.WindowTurn] = ()
+    in_full: Mapping[int, EarlierTurn] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Conversation:
     """Part of a conversation that a run is given."""
 
@@ -57,6 +65,7 @@ async def load_conversation(
     record: RunRepository,
     run_id: str,
     request: RunRequest,
+    followed: FollowedTurns,
     is_first: bool,
 ) -> Conversation:
     """Return the conversation's window as messages, and the tables of its last turns with the caller's own.
@@ -64,19 +73,19 @@ async def load_conversation(
     The tables are chosen once, when the run is first played (``is_first``), and then read from its record: material
     numbers must not depend on what is asked elsewhere in the conversation meanwhile.
     """
-    window, turns = await load_followed(clients, record, request)
     history = read_history(request.history)
-    if not window and not request.table_ids:
+    if not followed.window and not request.table_ids:
         return Conversation(history)
     stored = await record.get_given(run_id)
     if stored is not None:
         given = tuple(material_from_proto(item) for item in stored)
     elif is_first:
-        given = add_sheets(choose_sheets(list(turns.values())), await load_sheets(clients, request.table_ids))
+        earlier = choose_sheets(list(followed.in_full.values()))
+        given = add_sheets(earlier, await load_sheets(clients, request.table_ids))
         await record.put_given(run_id, [material_to_proto(item) for item in given])
     else:
         given = ()
-    return Conversation((*history, *make_messages(window, turns, given)), given)
+    return Conversation((*history, *make_messages(followed, given)), given)
 
 
 async def load_trained_conversation(
@@ -90,26 +99,25 @@ async def load_trained_conversation(
     history = read_history(task.history, f"{field}.history")
     if not task.conversation_id:
         return Conversation(history), history
-    window, turns = await load_turns(clients, record, task.conversation_id, task.conversation_turns)
-    known = window[-1].number if window else 0
+    followed = await load_turns(clients, record, task.conversation_id, task.conversation_turns)
+    known = followed.window[-1].number if followed.window else 0
     if known != task.conversation_turns:
         raise InvalidField(f"{field}.conversation_turns", f"is {task.conversation_turns}; there are {known}")
-    for turn in window:
+    for turn in followed.window:
         # A turn without a run has nobody who could have consented.
         if not turn.run_id or await find_run_consent(record, turn.run_id) is not Consent.GIVEN:
             raise PermissionDenied(
                 f"turn {turn.number} of conversation {task.conversation_id}: its user has not consented to training",
                 metadata={"field": f"{field}.conversation_id"},
             )
-    given = choose_sheets(list(turns.values()))
-    words = make_messages(window, turns, ())
-    return Conversation((*history, *make_messages(window, turns, given)), given), (*history, *words)
+    given = choose_sheets(list(followed.in_full.values()))
+    words = make_messages(followed, ())
+    return Conversation((*history, *make_messages(followed, given)), given), (*history, *words)
 
 
-async def load_messages(clients: Clients, record: RunRepository, request: RunRequest) -> tuple[Message, ...]:
+def list_messages(request: RunRequest, followed: FollowedTurns) -> tuple[Message, ...]:
     """Return the conversation's window as messages without tables, to read a follow-up by."""
-    window, turns = await load_followed(clients, record, request)
-    return (*read_history(request.history), *make_messages(window, turns, ()))
+    return (*read_history(request.history), *make_messages(followed, ()))
 
 
 def read_history(turns: Sequence[pb_policy.Message], field: str = "history") -> tuple[Message, ...]:
@@ -150,37 +158,29 @@ def find_parent(header: Header) -> int | None:
     return request.parent_turn if is_said else None
 
 
-async def load_followed(
-    clients: Clients, record: RunRepository, request: RunRequest
-) -> tuple[Sequence[memory.WindowTurn], dict[int, EarlierTurn]]:
-    """Return the window of the turns that lead to the request's question; see ``load_turns``."""
+async def load_followed(clients: Clients, record: RunRepository, request: RunRequest) -> FollowedTurns:
+    """Return the turns that lead to the request's question; see ``load_turns``."""
     if request.HasField("parent_turn") and not request.parent_turn:
-        return (), {}
+        return FollowedTurns()
     return await load_turns(clients, record, request.conversation_id, request.parent_turn)
 
 
-async def load_turns(
-    clients: Clients, record: RunRepository, conversation_id: str, through: int = 0
-) -> tuple[Sequence[memory.WindowTurn], dict[int, EarlierTurn]]:
-    """Return the turns of a conversation's window, and those that are shown in full by number.
-
-    With ``through`` only that turn and those that lead to it count.
-    """
+async def load_turns(clients: Clients, record: RunRepository, conversation_id: str, through: int = 0) -> FollowedTurns:
+    """Return the turns of a conversation's window; with ``through`` only that one and those that lead to it."""
     if not conversation_id:
-        return (), {}
+        return FollowedTurns()
     asked = memory.GetWindowRequest(conversation_id=conversation_id, through=through)
     window = await clients.memory.get_window(asked)
     # In full are the last turns; of older ones there are points, without references.
-    return window.turns, {turn.number: await load_turn(record, turn) for turn in window.turns if turn.answer}
+    in_full = {turn.number: await load_turn(record, turn) for turn in window.turns if turn.answer}
+    return FollowedTurns(window.turns, in_full)
 
 
-def make_messages(
-    window: Sequence[memory.WindowTurn], turns: Mapping[int, EarlierTurn], given: Sequence[Material]
-) -> tuple[Message, ...]:
+def make_messages(followed: FollowedTurns, given: Sequence[Material]) -> tuple[Message, ...]:
     """Return the turns of a conversation as messages."""
     messages: list[Message] = []
-    for turn in window:
-        earlier = turns.get(turn.number)
+    for turn in followed.window:
+        earlier = followed.in_full.get(turn.number)
         answer = rewrite_references(earlier, given) if earlier else "\n".join(f"- {point}" for point in turn.bullets)
         # Providers refuse an empty assistant message, hence the dash.
         messages += [Message(Role.USER, turn.question), Message(Role.ASSISTANT, answer or "-")]

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, replace
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.clients import Clients
 from fathom.services.planner.questions.routing import Form, Route
-from fathom.services.planner.runs.conversation import load_messages
+from fathom.services.planner.runs.conversation import FollowedTurns, list_messages
 from fathom.services.planner.runs.log.fold import StepFold
-from fathom.services.planner.runs.repository import Header, RunRepository, as_of_run
+from fathom.services.planner.runs.repository import Header, as_of_run
 from fathom.services.planner.workflow.convert import FORMS, PLAYED_BY
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 
@@ -37,20 +36,18 @@ def is_routed(request: pb.RunRequest) -> bool:
 
 @dataclass(frozen=True)
 class RunRouter:
-    """Router of runs by the classifier; it asks datafetch for vectors, and memory for the turns of a follow-up."""
+    """Router of runs by the classifier, which asks datafetch for vectors."""
 
-    clients: Clients
-    record: RunRepository
     route: Callable[[str], Awaitable[Route]]
     find_form: Callable[[str], Awaitable[Form]]
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is routed by its own words."""
 
-    async def settle(self, header: Header) -> Header:
-        """Return the header with the protocol and the form that its question asks for."""
+    async def settle(self, header: Header, followed: FollowedTurns) -> Header:
+        """Return the header with the protocol and the form that its question asks for, after the turns before it."""
         request = header.run_request()
         if is_routed(request):
-            understood = await self._understand(request, header.question)
+            understood = await self._understand(request, header.question, followed)
             found = await self.route(understood.question)
             header = replace(
                 header,
@@ -63,11 +60,11 @@ class RunRouter:
             form = await self.find_form(header.question)
         return replace(header, form="" if "answer" in request.prompts else form.value, is_unrouted=False)
 
-    async def _understand(self, request: pb.RunRequest, question: str) -> Reading:
+    async def _understand(self, request: pb.RunRequest, question: str, followed: FollowedTurns) -> Reading:
         """Return the question; a follow-up as the whole question that it stands for."""
         if not (request.conversation_id or request.history) or self.rewriter is None:
             return Reading(question)
-        history = await load_messages(self.clients, self.record, request)
+        history = list_messages(request, followed)
         return await self.rewriter.rewrite(question, history, as_of=as_of_run(request))
 
 

@@ -161,7 +161,7 @@ class House:
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)
-        router, log = RunRouter(self.clients, self.record, choose_route, choose_form), self.telemetry.log
+        router, log = RunRouter(choose_route, choose_form), self.telemetry.log
         preparer = RunPreparer(self.config, self.protocols(), self.record, self.clients, router)
         ends = EndWriter(self.config, self.record, self.clients, self.bus, log)
         return Worker(self.config, engine, self.protocols(), self.record, self.bus, log, preparer, ends)

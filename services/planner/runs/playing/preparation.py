@@ -23,7 +23,7 @@ from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.remembering.choosing import is_on
 from fathom.services.planner.remembering.remembering import Remembering
-from fathom.services.planner.runs.conversation import Conversation, find_parent, load_conversation
+from fathom.services.planner.runs.conversation import Conversation, find_parent, load_conversation, load_followed
 from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.fold import StepFold
 from fathom.services.planner.runs.repository import Header, Leg, RunRepository, as_of_run
@@ -86,10 +86,11 @@ class RunPreparer:
         """
         # Nothing has been played by a route that no log tells: its choice may be made again.
         header, leg = restore_route(turn.header, fold, before), turn.leg
-        header = await self.router.settle(header) if header.is_unrouted else header
         request = header.run_request()
+        followed = await load_followed(self.clients, self.record, request)
+        header = await self.router.settle(header, followed) if header.is_unrouted else header
         is_first = not fold.takeovers and not leg.number
-        conversation = await load_conversation(self.clients, self.record, header.run_id, request, is_first)
+        conversation = await load_conversation(self.clients, self.record, header.run_id, request, followed, is_first)
         allowed = is_on(held.facts)
         reminder = await self._recall(header, request) if allowed else Reminder()
         # Before the window, as they were said before it.

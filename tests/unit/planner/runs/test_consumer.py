@@ -22,10 +22,11 @@ class FakeLog:
 
 
 class FakeDelivery:
-    """Delivery with a subject only."""
+    """Delivery with a subject only, of nobody in particular."""
 
     def __init__(self, subject: str) -> None:
         self.subject = subject
+        self.headers: dict[str, str] = {}
 
 
 async def test_a_delivery_that_cannot_be_returned_does_not_end_the_consumption() -> None:

@@ -68,7 +68,7 @@ async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
         worker,
         record=record,
         bus=bus,  # type: ignore[arg-type]
-        preparer=replace(worker.preparer, record=record, router=replace(worker.preparer.router, record=record)),
+        preparer=replace(worker.preparer, record=record),
         ends=replace(worker.ends, record=record, bus=bus),  # type: ignore[arg-type]
     )
     working = asyncio.create_task(mortal.work(Lane.INTERACTIVE, 0))

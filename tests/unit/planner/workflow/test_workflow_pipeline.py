@@ -20,6 +20,7 @@ from fathom.services.planner.model.episode import Answer, Episode, Task
 from fathom.services.planner.model.stages import Fault
 from fathom.services.planner.model.view import View
 from fathom.services.planner.runs.control import request_edit
+from fathom.services.planner.runs.conversation import FollowedTurns
 from tests.unit.planner.house import numbers
 from tests.unit.planner.workflow.workflow_house import ANSWER, WHOLE, WorkflowHouse, asked_in, stages
 
@@ -265,7 +266,7 @@ async def test_auto_becomes_the_mode_that_fits(question: str, chosen: int) -> No
     request = pb.RunRequest(request_id="run_9", question=question, model="s", protocol=trajectory.PROTOCOL_AUTO)
     header, _ = await house.runs.begin(request)
     assert header.is_unrouted, "it is accepted before anybody has read it"
-    header = await house.runs.worker.preparer.router.settle(header)
+    header = await house.runs.worker.preparer.router.settle(header, FollowedTurns())
     assert header.protocol_value == chosen
     assert header.run_request().protocol == trajectory.PROTOCOL_AUTO
 

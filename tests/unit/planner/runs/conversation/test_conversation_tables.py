@@ -13,7 +13,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.planner.v1.planner_pb2 import RunRequest
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.services.planner.runs import conversation
-from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.conversation import Conversation, load_conversation, load_followed
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.transport.store import open_store
 
@@ -47,7 +47,9 @@ async def load(
         return memory.GetWindowResponse(turns=turns)
 
     clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
-    return await load_conversation(cast(Any, clients), record, run_id, RunRequest(conversation_id="conv_1"), is_first)
+    request = RunRequest(conversation_id="conv_1")
+    followed = await load_followed(cast(Any, clients), record, request)
+    return await load_conversation(cast(Any, clients), record, run_id, request, followed, is_first)
 
 
 def names(found: Conversation) -> list[tuple[int, str, str]]:
@@ -123,7 +125,8 @@ async def test_a_callers_tables_come_after_those_of_the_conversation() -> None:
 
     async def begin(run_id: str, conversation_id: str, *own: str, is_first: bool = True) -> Conversation:
         request = RunRequest(conversation_id=conversation_id, table_ids=own)
-        return await load_conversation(cast(Any, clients), record, run_id, request, is_first)
+        followed = await load_followed(cast(Any, clients), record, request)
+        return await load_conversation(cast(Any, clients), record, run_id, request, followed, is_first)
 
     found = await begin("run_2", "conv_1", "b", "a")
     assert names(found) == [(1, "sheet_1", "a"), (2, "sheet_2", "b")]
@@ -138,7 +141,7 @@ async def test_a_turn_without_its_record_is_text_only() -> None:
 
     clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
     record = RunRepository(open_store("memory://"))
-    found = await load_conversation(
-        cast(Any, clients), record, "run_1", RunRequest(conversation_id="conv_1"), is_first=True
-    )
+    request = RunRequest(conversation_id="conv_1")
+    followed = await load_followed(cast(Any, clients), record, request)
+    found = await load_conversation(cast(Any, clients), record, "run_1", request, followed, is_first=True)
     assert (found.history[1].content, found.given) == ("It rose.\n(table)", ())

@@ -17,7 +17,7 @@ from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.episode.dialogue import Research
 from fathom.services.planner.model.compaction import WindowSettings
 from fathom.services.planner.runs.api import validate_instructions
-from fathom.services.planner.runs.conversation import load_conversation, read_history
+from fathom.services.planner.runs.conversation import FollowedTurns, load_conversation, load_followed, read_history
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.transport.store import open_store
 from tests.unit.planner.window.long_runs import PROMPTS, Line, play, task
@@ -31,7 +31,16 @@ async def history(turns: list[memory.WindowTurn]) -> tuple[Message, ...]:
     clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
     record = RunRepository(open_store("memory://"))
     request = RunRequest(conversation_id="conv_1")
-    return (await load_conversation(cast(Any, clients), record, "run_1", request, is_first=True)).history
+    return (
+        await load_conversation(
+            cast(Any, clients),
+            record,
+            "run_1",
+            request,
+            await load_followed(cast(Any, clients), record, request),
+            is_first=True,
+        )
+    ).history
 
 
 def turns(full: int, older: int, words: int) -> list[memory.WindowTurn]:
@@ -63,7 +72,7 @@ async def test_a_short_history_is_left_alone_and_a_long_one_gives_way_to_the_que
 async def test_turns_that_the_caller_keeps_stand_before_those_of_the_conversation() -> None:
     record, clients = RunRepository(open_store("memory://")), cast(Any, SimpleNamespace())
     asked = RunRequest(history=[says(pb.ROLE_USER, "Apple in 2020?"), says(pb.ROLE_ASSISTANT, "It rose.")])
-    found = await load_conversation(clients, record, "run_1", asked, is_first=True)
+    found = await load_conversation(clients, record, "run_1", asked, FollowedTurns(), is_first=True)
     assert found.history == (Message(Role.USER, "Apple in 2020?"), Message(Role.ASSISTANT, "It rose."))
 
 
