@@ -29,6 +29,8 @@ from tests.integration.stack.scripted_model import Line, Said, ScriptedModel
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 COUNT = 45
 """Of each scenario, the first of those that tests/unit/trainers/data/test_synth.py answers by other means."""
+PLAYED = 20
+"""Of each scenario that one run plays; a run costs a second of processor time, and its kinds come in turns."""
 Scripted = tuple[Clients, ScriptedModel]
 
 
@@ -140,6 +142,7 @@ async def test_the_reference_policy_solves_part_of_the_searching_tasks_alone(
 async def test_nine_of_ten_paths_end_right(
     scripted_stack: Scripted, tasks: dict[str, list[SynthTask]], scenario: str
 ) -> None:
-    found = await grade_tasks(scripted_stack, tasks[scenario], "scripted", trajectory.PROTOCOL_RESEARCH)
-    wrong = {task.id: found[task.id].answer.markdown for task in tasks[scenario] if found[task.id].reward != 1.0}
-    assert len(wrong) <= COUNT / 10, wrong
+    chosen = tasks[scenario][:PLAYED]
+    found = await grade_tasks(scripted_stack, chosen, "scripted", trajectory.PROTOCOL_RESEARCH)
+    wrong = {task.id: found[task.id].answer.markdown for task in chosen if found[task.id].reward != 1.0}
+    assert len(wrong) <= PLAYED / 10, wrong
