@@ -112,7 +112,9 @@ deploy: dev ## deploy/k8s/overlays/kind on it, until every pod is ready
 smoke: dev ## One question to the deployed gateway; SMOKE_URL=http://… asks another one
 	"$(BIN)/python" -m deploy.$(if $(SMOKE_URL),smoke $(SMOKE_URL),kind smoke)
 
-cluster-test: dev data ## The journey of a release on the cluster of KUBECONFIG, without one on the simulated cluster: dist/journey.html
+cluster-test: dev ## The journey of a release on the cluster of KUBECONFIG, without one on the simulated cluster: dist/journey.html
+	@# Pods of a cluster have the data in their images; those of the simulated one take them from here, ranked by words.
+	$(if $(KUBECONFIG),,@"$(BIN)/fathom" data --home "$(HOME_DIR)")
 	FATHOM_JOURNEY=dist/journey.html $(if $(KUBECONFIG),FATHOM_CLUSTER=1 KUBECONFIG="$(KUBECONFIG)") "$(BIN)/pytest" -n 0 -s \
 	  tests/integration/journey $(if $(KUBECONFIG),tests/chart/install/test_readme_lines.py)
 

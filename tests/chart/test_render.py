@@ -18,6 +18,7 @@ MINIMAL = CHART / "ci" / "minimal-values.yaml"
 OUTSIDE = ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com")
 PLACE = ("networkPolicy.externalStores[0].cidr=203.0.113.0/24", "networkPolicy.externalStores[0].port=9000")
 PROVIDER = ("gateway.oidc.issuer=https://id.example.com", "gateway.oidc.jwksUrl=https://id.example.com/keys")
+ROUTE = ("gateway.httpRoute.enabled=true", "gateway.httpRoute.parentRefs[0].name=edge")
 CUSTOM = {
     "RayJob",
     "RayService",
@@ -131,6 +132,8 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         (("services.sandbox.autoscaling.enabled=true",), "know the pods of a StatefulSet by name"),
         (("services.planner.autoscaling.enabled=true", "services.planner.keda.enabled=true"), "both own the replicas"),
         (("gateway.httpRoute.enabled=true",), "parentRefs is needed"),
+        ((*ROUTE,), "gateway.httpRoute.hostnames is needed, or gateway.allowedHosts"),
+        ((*ROUTE, "gateway.httpRoute.hostnames[0]=*.example.com"), r"gateway.allowedHosts is needed: .*\*.example.com"),
         (("gateway.grpcRoute.enabled=true",), "ingressNamespace is needed"),
         (("policyRayService.enabled=true", "policyRayService.autoscaling=true"), "apiServer is needed"),
         (("nats.storage.size=500Mi",), "whole number of Gi"),
@@ -251,6 +254,28 @@ def test_new_weights_are_compared_only_where_it_is_said_and_by_one_pod() -> None
     assert spec["template"]["spec"]["containers"][0]["command"] == ["fathom", "shadow", "watch"]
     # A pod that ended with its decision would be started again for ever.
     assert after["ConfigMap", "demo-fathom-shadow"]["data"]["FATHOM_SHADOW_STAYS"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("settings", "hosts"),
+    [
+        ((), ["localhost", "127.0.0.1"]),
+        (
+            ("gateway.ingress.enabled=true", "gateway.ingress.host=ask.example.com"),
+            ["localhost", "127.0.0.1", "ask.example.com"],
+        ),
+        ((*ROUTE, "gateway.httpRoute.hostnames[0]=a.example.com"), ["localhost", "127.0.0.1", "a.example.com"]),
+        (
+            (*ROUTE, "gateway.httpRoute.hostnames[0]=*.example.com", "gateway.allowedHosts[0]=a.example.com"),
+            ["a.example.com"],
+        ),
+        ((*ROUTE, "gateway.httpRoute.hostnames[0]=*.example.com", "gateway.allowedHosts[0]=*"), ["*"]),
+    ],
+)
+def test_the_gateway_answers_to_the_names_that_its_routes_bring(settings: tuple[str, ...], hosts: list[str]) -> None:
+    """An Ingress without the same name in allowedHosts led to a gateway that refused every request."""
+    found = by_key(render("helm4", MINIMAL, "demo", *settings))["ConfigMap", "demo-fathom-gateway"]
+    assert json.loads(found["data"]["FATHOM_GATEWAY_ALLOWED_HOSTS"]) == hosts
 
 
 def test_a_change_of_a_setting_rolls_its_pods() -> None:

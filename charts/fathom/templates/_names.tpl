@@ -96,3 +96,29 @@ boundary: {{ . }}
 {{- define "fathom.port" -}}
 {{- ternary "9000" "50051" (and (eq (index . 1) "policy") (index . 0).Values.policyRayService.enabled) -}}
 {{- end -}}
+
+{{/* Host names that the gateway answers to, as a list: those of the values, and those that a route of the release brings
+it; without these a page would open on a refusal. */}}
+{{- define "fathom.allowedHosts" -}}
+{{- $gateway := .Values.gateway -}}{{- $hosts := $gateway.allowedHosts -}}
+{{- if $gateway.ingress.enabled }}{{ $hosts = append $hosts $gateway.ingress.host }}{{ end -}}
+{{- if $gateway.httpRoute.enabled -}}
+{{- range $name := $gateway.httpRoute.hostnames -}}
+{{- $suffix := trimPrefix "*" $name -}}{{- $isNamed := has "*" $hosts -}}
+{{- range $hosts }}{{ if hasSuffix $suffix . }}{{ $isNamed = true }}{{ end }}{{ end -}}
+{{- if ne $suffix $name -}}
+{{- if not $isNamed -}}
+{{- fail (printf "gateway.allowedHosts is needed: gateway.httpRoute.hostnames has %s, and the gateway answers to whole names; name those of users, or \"*\" for any" $name) -}}
+{{- end -}}
+{{- else -}}
+{{- $hosts = append $hosts $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- uniq $hosts | toYaml -}}
+{{- end -}}
+
+{{/* Whether the gateway answers to names of this machine alone: "yes" or nothing. */}}
+{{- define "fathom.isLoopbackAlone" -}}
+{{- if not (without (include "fathom.allowedHosts" . | fromYamlArray) "localhost" "127.0.0.1" "[::1]") }}yes{{ end -}}
+{{- end -}}

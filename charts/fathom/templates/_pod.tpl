@@ -99,7 +99,7 @@ FATHOM_RUNTIME_GRACE_S: {{ $service.graceSeconds | quote }}
 FATHOM_RUNTIME_OTLP_ENDPOINT: {{ . | quote }}
 {{- end }}
 {{- if eq $name "gateway" }}
-FATHOM_GATEWAY_ALLOWED_HOSTS: {{ $root.Values.gateway.allowedHosts | toJson | quote }}
+FATHOM_GATEWAY_ALLOWED_HOSTS: {{ include "fathom.allowedHosts" $root | fromYamlArray | toJson | quote }}
 {{- if $root.Values.gateway.apiKeysSecret }}
 FATHOM_GATEWAY_API_KEYS_FILE: /etc/fathom/api-keys/keys.jsonl
 {{- end }}

@@ -76,16 +76,31 @@ def test_commands_of_fathom_are_known(lines: list[str]) -> None:
         parses(words)
 
 
+def show_notes(*settings: str) -> str:
+    """Return what Helm says after the installation of a first try with these settings."""
+    command = ["install", "demo", str(CHART), "-f", str(CHART / "ci" / "first-try.yaml"), "--dry-run=client"]
+    more = [word for setting in settings for word in ("--set", setting)]
+    environ = {**os.environ, "KUBECONFIG": os.devnull}
+    done = subprocess.run(
+        [str(TOOLS / "helm4"), *command, *more], env=environ, capture_output=True, text=True, check=True
+    )
+    return done.stdout.partition("NOTES:")[2]
+
+
 def test_notes_suggest_the_question_that_the_stack_is_asked_by_the_tests() -> None:
     """tests/integration asks it of a stack with the bundled data, and of the simulated cluster."""
-    command = ["install", "demo", str(CHART), "-f", str(CHART / "ci" / "first-try.yaml"), "--dry-run=client"]
-    environ = {**os.environ, "KUBECONFIG": os.devnull}
-    done = subprocess.run([str(TOOLS / "helm4"), *command], env=environ, capture_output=True, text=True, check=True)
-    notes = done.stdout.partition("NOTES:")[2]
+    notes = show_notes()
     assert re.findall(r'fathom ask .* "(.*)"', notes) == [smoke.QUESTION]
     makefile = (ROOT / "Makefile").read_text()
     assert re.findall(r"^QUESTION \?= (.*)$", makefile, re.MULTILINE) == [smoke.QUESTION]
     assert "helm uninstall demo" in notes
+
+
+def test_notes_say_that_a_load_balancer_wants_its_name_allowed() -> None:
+    outside = "gateway.service.type=LoadBalancer"
+    assert "answers to localhost alone" in show_notes(outside)
+    assert "answers to localhost alone" not in show_notes()
+    assert "answers to localhost alone" not in show_notes(outside, "gateway.allowedHosts={ask.example.com}")
 
 
 @pytest.mark.cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,14 +48,14 @@ def rows(findings: Mapping[str, Any]) -> Iterator[Row]:
             )
 
 
-def during(operations: list[dict[str, Any]], window: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def during(operations: Sequence[Mapping[str, Any]], window: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
     """Operations by name that ran at some moment of the window."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for item in operations:
         if item["began"] < window["ended"] and item["began"] + item["seconds"] > window["began"]:
             found.setdefault(item["what"], []).append(item)
     return found
 
 
-def longest(found: list[dict[str, Any]]) -> float:
+def longest(found: Sequence[Mapping[str, Any]]) -> float:
     return float(max(item["seconds"] for item in found))

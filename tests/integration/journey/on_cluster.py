@@ -206,7 +206,9 @@ class Walk:
             with load.at_work():
                 yield
         finally:
-            record.detail = str(load)
+            # Pods that were replaced took their counts along; those that are there have ended by themselves so often.
+            restarts = sum(map(count_restarts, self.operator.list_pods()))
+            record.detail = f"{load}; {restarts} restarts of containers"
 
 
 def count_restarts(pod: Mapping[str, Any]) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence, Set
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.chart.rendering import render
 from tests.integration.cluster.cluster import Cluster, Pod
 from tests.integration.cluster.container import tail
 from tests.integration.cluster.manifests import hook, job, running
+from tests.integration.cluster.report import during
 from tests.integration.cluster.scenarios import (
     ALL_SERVICES,
     BACKUPS,
@@ -22,6 +24,7 @@ from tests.integration.cluster.scenarios import (
     QUESTION,
     TWO_WHERE_IT_MATTERS,
     VALUES,
+    Window,
     ask_over_http,
     cluster,
     end_load,
@@ -30,7 +33,7 @@ from tests.integration.cluster.scenarios import (
     operations,
 )  # fmt: skip
 from tests.integration.journey.on_cluster import MEMORY, TURNS
-from tests.integration.journey.steps import Journal, Record
+from tests.integration.journey.steps import NOT_SEEN, SEEN, Journal, Record
 from tests.support.waiting import eventually
 
 READY_S = 300.0
@@ -51,19 +54,33 @@ class Lost(Exception):
 async def journey(folder: Path) -> dict[str, Any]:
     """Walk the steps that this cluster can show; return the records."""
     journal = Journal(folder / "records.json")
-    with journal.step("install") as record:
-        async with cluster(folder, *TWO_WHERE_IT_MATTERS, ready_s=READY_S) as found:
-            record.detail = f"{len(found.pods)} pods, {sum(pod.restarts for pod in found.pods)} restarts"
+    release = AsyncExitStack()
+    # Each step's seconds are its own: the release outlives the step that installs it.
+    async with release:
+        with journal.step("install") as record:
+            found = await release.enter_async_context(cluster(folder, *TWO_WHERE_IT_MATTERS, ready_s=READY_S))
+            record.detail = describe_start(found)
+        # Everything else would fail for the same reason.
+        if journal.records["install"].state == SEEN:
             await walk(journal, found)
             processes = [pod.container for pod in found.pods]
-        with journal.step("uninstall") as last:
-            left = [item.pod for item in processes if item.process is None or item.process.returncode is None]
-            if left:
-                raise Lost(f"still there: {left}")
-            last.detail = f"{len(processes)} pods ended; objects of an API server are not simulated"
+            with journal.step("uninstall") as last:
+                await release.aclose()
+                left = [item.pod for item in processes if item.process is None or item.process.returncode is None]
+                if left:
+                    raise Lost(f"still there: {left}")
+                last.detail = f"{len(processes)} pods ended; objects of an API server are not simulated"
     for name, reason in WHY_NOT.items():
-        journal.records[name] = Record(name, "not seen", detail=reason)
+        journal.records[name] = Record(name, NOT_SEEN, detail=reason)
     return {"records": [asdict(record) for record in journal.finish("the journey ended before it")]}
+
+
+def describe_start(found: Cluster) -> str:
+    """Return how many pods are ready, and which of them took longest from its container's start."""
+    last = max(found.pods, key=lambda pod: pod.ready_after_s)
+    restarts = sum(pod.restarts for pod in found.pods)
+    slowest = f"{last.workload.component} after {last.ready_after_s:.1f} s"
+    return f"{len(found.pods)} pods, the last one ready {slowest}, {restarts} restarts"
 
 
 async def walk(journal: Journal, found: Cluster) -> None:
@@ -82,9 +99,11 @@ async def walk(journal: Journal, found: Cluster) -> None:
     with journal.step("kill") as record:
         # A killed service with one pod is away for as long as its start takes: whoever asks it alone notices, and a
         # question must not.
-        async with using(found, record, "kill", {"question"}):
+        async with using(found, record, "kill", {"question"}) as losses:
             for pod in [pod for pod in found.pods if pod.workload.component in ALL_SERVICES]:
+                began = time.time()
                 await kill(found, pod)
+                losses.append(Window(pod.workload.component, began, time.time()))
     with journal.step("scale") as record:
         async with using(found, record, "scale"):
             for name in SCALED:
@@ -114,24 +133,40 @@ async def ask_smoke_question(found: Cluster) -> str:
 
 
 @asynccontextmanager
-async def using(found: Cluster, record: Record, name: str, kept: Set[str] | None = None) -> AsyncIterator[None]:
+async def using(found: Cluster, record: Record, name: str, kept: Set[str] | None = None) -> AsyncIterator[list[Window]]:
     """Have users of all services at work within the block; raise ``Lost`` when one failed.
 
-    ``kept`` names the users who must not notice; without it, none may.
+    ``kept`` names the users who must not notice; without it, none may. The block may add what it has taken away, and
+    when, to the list that it gets: the record then says what each of these cost.
     """
     pod = running(hook(found.documents, "test"), f"load-{name}", load_command(found))
-    load = await found.launch(pod)
+    load, losses = await found.launch(pod), list[Window]()
     try:
         await eventually(lambda: len(operations(load.log.read_text())) >= 20, within_s=READY_S)
-        yield
+        yield losses
     finally:
         status = await end_load(load)
     done = operations(load.log.read_text())
     lost = [item for item in done if "error" in item]
-    longest = max(item["seconds"] for item in done)
-    record.detail = f"{len(done) - len(lost)} of {len(done)} operations good, the longest {longest:.1f} s"
+    record.detail = f"{len(done) - len(lost)} of {len(done)} operations good, {describe_waits(done, losses)}"
     if status or any(kept is None or item["what"] in kept for item in lost):
         raise Lost(f"{record.detail}: {lost[:3]} {tail(load.log, 500) if status else ''}")
+
+
+def describe_waits(done: Sequence[Mapping[str, Any]], losses: Sequence[Window]) -> str:
+    """Return the longest operation with its name, and the longest of those beside each loss."""
+    said = [f"the longest {describe_longest(done)}"]
+    for component in dict.fromkeys(window.name for window in losses):
+        # Several pods of a component are one kind of loss.
+        spans = [vars(window) for window in losses if window.name == component]
+        beside = [item for span in spans for items in during(done, span).values() for item in items]
+        said.append(f"{component} {describe_longest(beside)}" if beside else f"{component} nobody")
+    return "; ".join([", by what was lost: ".join(said[:2]), *said[2:]])
+
+
+def describe_longest(done: Sequence[Mapping[str, Any]]) -> str:
+    longest = max(done, key=lambda item: float(item["seconds"]))
+    return f"{longest['seconds']:.1f} s ({longest['what']})"
 
 
 async def restart_each(found: Cluster, names: Sequence[str]) -> None:

@@ -8,12 +8,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.chart.rendering import TOOLS
+from tests.chart.rendering import ROOT, TOOLS
+from tests.integration.cluster.cluster import NotReady
 from tests.integration.cluster.node import inside, why_not
+from tests.integration.cluster.scenarios import Window
+from tests.integration.journey import simulated
 from tests.integration.journey.on_cluster import walk_on_cluster
 from tests.integration.journey.operator import Operator
 from tests.integration.journey.report import summarize, write_report
@@ -105,6 +113,7 @@ def test_an_operator_walks_every_step_in_a_namespace_of_its_own(calls: Path) -> 
     states = {record.step: (record.state, record.detail) for record in records}
     assert {step for step, (state, _) in states.items() if state != SEEN} == {"store away"}
     assert states["install"][1] == "1 pods, 0 restarts"
+    assert states["kill"][1].endswith("; 0 restarts of containers")
     assert states["training, two workers"][1] == "trained to the end"
     assert states["restore"][1] == "7 turns are there again; asked once more: 3 citations"
     assert states["uninstall"][1] == "left: persistentvolumeclaim/data-fathom-memory-0"
@@ -181,3 +190,73 @@ def test_a_step_is_seen_unless_it_fails_or_says_why_not(tmp_path: Path) -> None:
     assert "1 seen, 1 failed, 14 not seen" in page
     assert "no &lt;API&gt; server" in page
     assert page.count("<tr class=") == len(STEPS)
+
+
+async def test_each_step_of_the_simulated_journey_counts_its_own_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The installation was said to have taken as long as the whole journey."""
+    ended: list[str] = []
+    workload = SimpleNamespace(component="planner")
+    pods = [SimpleNamespace(workload=workload, ready_after_s=4.25, restarts=0, container=SimpleNamespace(process=None))]
+
+    @asynccontextmanager
+    async def install(folder: Path, *settings: str, ready_s: float) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(pods=pods)
+        pods[0].container.process = SimpleNamespace(returncode=0)
+        ended.append("uninstalled")
+
+    async def look(journal: Journal, found: object) -> None:
+        # The file has the steps that have ended, each after its own seconds.
+        (written,) = json.loads((tmp_path / "records.json").read_text())
+        assert (written["step"], written["state"]) == ("install", SEEN)
+        assert not ended
+
+    monkeypatch.setattr(simulated, "cluster", install)
+    monkeypatch.setattr(simulated, "walk", look)
+    records = {record["step"]: record for record in (await simulated.journey(tmp_path))["records"]}
+    assert ended == ["uninstalled"]
+    assert records["install"]["detail"] == "1 pods, the last one ready planner after 4.2 s, 0 restarts"
+    assert records["uninstall"]["state"] == SEEN
+
+
+async def test_a_simulated_installation_that_fails_ends_the_journey(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def fail(folder: Path, *settings: str, ready_s: float) -> AsyncIterator[None]:
+        raise NotReady("planner, 3 restarts")
+        yield
+
+    monkeypatch.setattr(simulated, "cluster", fail)
+    records = {record["step"]: record for record in (await simulated.journey(tmp_path))["records"]}
+    assert records["install"]["state"] == FAILED
+    assert "planner, 3 restarts" in records["install"]["detail"]
+    assert records["uninstall"]["detail"] == "the journey ended before it"
+    assert records["walls"]["detail"] == WHY_NOT["walls"]
+
+
+def test_the_longest_wait_is_told_of_each_loss() -> None:
+    done = [
+        {"what": "policy", "began": 10.0, "seconds": 22.4},
+        {"what": "question", "began": 34.0, "seconds": 3.0},
+        {"what": "memory", "began": 70.0, "seconds": 0.1},
+    ]
+    losses = [Window("policy", 11.0, 30.0), Window("planner", 33.0, 33.5), Window("planner", 34.5, 36.0)]
+    losses.append(Window("nats", 50.0, 51.0))
+    assert simulated.describe_waits(done, losses) == (
+        "the longest 22.4 s (policy), by what was lost: policy 22.4 s (policy); planner 3.0 s (question); nats nobody"
+    )
+    assert simulated.describe_waits(done, []) == "the longest 22.4 s (policy)"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize(("setting", "built"), [([], [[]]), (["KUBECONFIG=lab.yaml"], [])])
+def test_make_builds_the_data_that_the_cluster_of_the_journey_needs(setting: list[str], built: list[list[str]]) -> None:
+    """A minute of vectors was computed for pods that rank by words, and data for pods that have their own."""
+    command = ["make", "--no-print-directory", "--dry-run", "cluster-test", *setting]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [shlex.split(line) for line in done.stdout.splitlines() if 'fathom" data' in line]
+    options = [[word for word in line[line.index("data") + 1 :] if word.startswith("--")] for line in lines]
+    assert options == [[*words, "--home"] for words in built]
+    assert "tests/integration/journey" in done.stdout
