@@ -262,7 +262,7 @@ class ReplayDatafetch(ConnectorSources):
         self.lifetimes: list[int] = []
         self.meanings: list[data.TableMeaning] = []
         self.refusal: FathomError | None = None
-        """Raised by an import."""
+        """Raised by an import and by an applied meaning."""
         self.library: Frameworks | None = None
         self.indicators: set[str] = set()
         self.import_ids: list[str] = []
@@ -304,6 +304,8 @@ class ReplayDatafetch(ConnectorSources):
 
     async def ApplyMeaning(self, request: data.ApplyMeaningRequest, call: Call) -> data.ApplyMeaningResponse:
         """Answer with the script's sheet; ``meanings`` has what was said."""
+        if self.refusal is not None:
+            raise self.refusal
         self.meanings.append(request.meaning)
         self.lifetimes.append(request.lifetime_s)
         return data.ApplyMeaningResponse(sheet=self._script.sheet)
