@@ -67,6 +67,7 @@ export type Sampled = Schemas["fathom.api.planner.v1.Sampled"];
 export type Slot = Schemas["fathom.api.planner.v1.Slot"];
 export type Stage = Schemas["fathom.api.planner.v1.StageNote"];
 export type StopReason = RunFinished["stop_reason"];
+export type StoredPlan = Schemas["fathom.api.planner.v1.UpdateTodoResponse"];
 export type SubQuery = Schemas["fathom.api.planner.v1.SubQuery"];
 export type TodoItem = Schemas["fathom.api.planner.v1.TodoItem"];
 export type ToolCall = Schemas["fathom.api.policy.v1.ToolCall"];
