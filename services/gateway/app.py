@@ -248,9 +248,11 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
 
     @app.put("/v1/runs/{run_id}/todo", response_model=None, responses=describe_response(planner.UpdateTodoResponse))
     async def edit_todo(run_id: RunId, edit: TodoEdit) -> JSONResponse:
-        """Replace the todo list of a running run; the model sees it in the next round."""
+        """Replace the todo list of a running run; the model sees it in the next round. An earlier version is 409."""
         items = [planner.TodoItem(text=item.text, state=item.state) for item in edit.items]
-        request = planner.UpdateTodoRequest(request_id=edit.request_id, run_id=run_id, items=items)
+        request = planner.UpdateTodoRequest(
+            request_id=edit.request_id, run_id=run_id, items=items, version=edit.version
+        )
         return JSONResponse(await engine.edit_todo(request))
 
     @app.post("/v1/runs/{run_id}/replay", response_model=None, responses=describe_response(planner.ReplayRunResponse))

@@ -209,6 +209,9 @@ class TodoEdit(Body):
 
     items: list[TodoEntry] = Field(max_length=20)
     request_id: str = Field("", description="Idempotency key.")
+    version: str | None = Field(
+        None, max_length=200, description="change_id of the list that is edited, empty for none; without it any."
+    )
 
 
 class TableColumn(BaseModel):

@@ -60,6 +60,17 @@ class Replayed:
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     leg: int = 0
     todo: list[planner.TodoItem] = field(default_factory=list)
+    unseen: planner.TodoChanged | None = None
+    """A change of the plan that no event says yet."""
+
+    @property
+    def todo_version(self) -> str:
+        return self.find_todo().change_id
+
+    def find_todo(self) -> planner.TodoChanged:
+        """Return the last change of the plan, one whose event is still on its way included."""
+        changes = [event.todo_changed for event in self.events if event.HasField("todo_changed")]
+        return self.unseen or (changes[-1] if changes else planner.TodoChanged())
 
     @property
     def is_finished(self) -> bool:
@@ -201,9 +212,17 @@ class ReplayPlanner(ToolSources):
         run = self._run(request.run_id)
         if run.is_finished:
             raise Conflict("the run has ended")
-        run.todo = list(request.items)
-        await self.tell(request.run_id, todo_changed=planner.TodoChanged(items=request.items, by_user=True))
-        return planner.UpdateTodoResponse(items=request.items)
+        current = run.todo_version
+        if request.HasField("version") and request.version != current:
+            raise Conflict("version: changed meanwhile", metadata={"field": "version", "version": current})
+        run.todo, run.unseen = list(request.items), None
+        change = planner.TodoChanged(items=request.items, by_user=True, change_id=request.request_id or "edit")
+        await self.tell(request.run_id, todo_changed=change)
+        return planner.UpdateTodoResponse(items=request.items, version=change.change_id)
+
+    async def change_silently(self, run_id: str, change: planner.TodoChanged) -> None:
+        """Change the plan as another reader does whose event is still on its way."""
+        self._run(run_id).unseen = change
 
     async def SetConsent(self, request: planner.SetConsentRequest, call: Call) -> planner.SetConsentResponse:
         self.consents[request.run_id] = request.consent
@@ -231,7 +250,13 @@ class ReplayPlanner(ToolSources):
         run = self._run(request.run_id)
         record = self.script.trajectory(run.request, run.events)
         conversation = self.script.conversation(run.request)
-        return planner.GetRunResponse(trajectory=record, running=not run.is_finished, conversation_id=conversation)
+        return planner.GetRunResponse(
+            trajectory=record,
+            running=not run.is_finished,
+            conversation_id=conversation,
+            todo=run.find_todo().items,
+            todo_version=run.todo_version,
+        )
 
     async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
         return planner.ListRunsResponse(runs=reversed([self._summarize(*one) for one in self.runs.items()]))
@@ -262,7 +287,7 @@ class ReplayDatafetch(ConnectorSources):
         self.lifetimes: list[int] = []
         self.meanings: list[data.TableMeaning] = []
         self.refusal: FathomError | None = None
-        """Raised by an import."""
+        """Raised by an import and by an applied meaning."""
         self.library: Frameworks | None = None
         self.indicators: set[str] = set()
         self.import_ids: list[str] = []
@@ -304,6 +329,8 @@ class ReplayDatafetch(ConnectorSources):
 
     async def ApplyMeaning(self, request: data.ApplyMeaningRequest, call: Call) -> data.ApplyMeaningResponse:
         """Answer with the script's sheet; ``meanings`` has what was said."""
+        if self.refusal is not None:
+            raise self.refusal
         self.meanings.append(request.meaning)
         self.lifetimes.append(request.lifetime_s)
         return data.ApplyMeaningResponse(sheet=self._script.sheet)

@@ -28,7 +28,7 @@ from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
-from fathom.services.planner.runs.control import find_current_todo
+from fathom.services.planner.runs.control import find_current_todo, find_todo_version
 from fathom.services.planner.runs.conversation import (
     MAX_SHEETS,
     load_followed,
@@ -284,6 +284,7 @@ class Runs:
         leg = await self.record.get_leg(header)
         ended = await self.record.find_end(run_id)
         running = ended is None or ended[0].leg < leg.number
+        begun = None
         if ended is not None and not running:
             message = ended[0]
         else:
@@ -294,7 +295,11 @@ class Runs:
             task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
             episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])
             message = trajectory_to_proto(episode, None, header.protocol_value, lane, history.steps)
+            begun = history.open_step
         recorded = [step_from_proto(step) for step in message.steps]
+        # Readers have seen what a step that goes on has made of the list.
+        known = [*recorded, *([begun] if begun else [])]
+        edit = await self.record.get_edit(run_id)
         children = []
         for child in await self.record.list_children(run_id):
             with suppress(NotFound):  # it is about to begin
@@ -306,7 +311,8 @@ class Runs:
             conversation_id=header.conversation_id,
             children=children,
             leg=leg.number,
-            todo=find_current_todo(recorded, await self.record.get_edit(run_id)),
+            todo=find_current_todo(known, edit),
+            todo_version=find_todo_version(known, edit),
         )
 
     async def list(self, page_size: int, page_token: str) -> pb.ListRunsResponse:

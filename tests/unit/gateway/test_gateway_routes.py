@@ -579,7 +579,11 @@ async def test_the_todo_list_is_replaced_whole_and_checked(door: Door) -> None:
     run_id = await ask(client)
     items = [{"text": "read the report", "state": "done"}, {"text": "compare", "state": "open"}]
     answer = await client.put(f"/v1/runs/{run_id}/todo", json={"items": items})
-    assert answer.json() == {"items": items}
+    version = answer.json()["version"]
+    assert answer.json() == {"items": items, "version": version}
+    outdated = await client.put(f"/v1/runs/{run_id}/todo", json={"items": [], "version": ""})
+    assert (outdated.status_code, outdated.json()["field"]) == (409, "version")
+    assert (await client.get(f"/v1/runs/{run_id}")).json()["todo_version"] == version
     bad = await client.put(f"/v1/runs/{run_id}/todo", json={"items": [{"text": "x", "state": "later"}]})
     assert (bad.status_code, bad.json()["field"]) == (400, "items.0.state")
     house.planner.release()

@@ -46,6 +46,8 @@ class RunPublisher:
         """Complete steps, as the trajectory will have them."""
         self.open_step: Step | None = None
         """Sampled step that is not complete, with the results so far."""
+        self.todo_version = ""
+        """Id of the last change of the todo list."""
         self._has_unsent_result = False
         self._draft, self._draft_step, self._drafted_at = "", -1, -math.inf
 
@@ -136,9 +138,13 @@ class RunPublisher:
             material = [material_to_proto(item) for item in result.material]
             finished = pb.ToolCallFinished(result=result_to_proto(result), material=material, step=index)
             self._events.publish(tool_finished=finished)
-        if result.call.name == TODO and result.status is ToolStatus.OK and (items := read_listed_items(result.content)):
-            change = f"{index}-{result.call.id}"
-            self._events.publish(todo_changed=make_todo_changed(items, index, change, by_user=False))
+        if is_listing(result) and (items := read_listed_items(result.content)):
+            self.publish_todo(make_todo_changed(items, index, make_change_id(index, result), by_user=False))
+
+    def publish_todo(self, change: pb.TodoChanged) -> None:
+        """Publish a change of the todo list, whose version it is from now on."""
+        self.todo_version = change.change_id
+        self._events.publish(todo_changed=change)
 
     async def on_compacted(self, index: int, compaction: Compaction) -> None:
         """Publish a compaction, before the step sampled after it; it is recorded with that step."""
@@ -202,6 +208,16 @@ def find_restatement(step: Step) -> str:
             with suppress(ValueError, AttributeError):
                 return str(json.loads(call.arguments_json).get("restated_question", "")).strip()
     return ""
+
+
+def is_listing(result: ToolResult) -> bool:
+    """Return whether a call of the model has changed the todo list, which it returns."""
+    return result.call.name == TODO and result.status is ToolStatus.OK and bool(read_listed_items(result.content))
+
+
+def make_change_id(index: int, result: ToolResult) -> str:
+    """Return the id of the change that a call of the model made in a step."""
+    return f"{index}-{result.call.id}"
 
 
 def make_todo_changed(items: Sequence[TodoItem], step: int, change_id: str, *, by_user: bool) -> pb.TodoChanged:

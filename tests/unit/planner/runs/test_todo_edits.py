@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
@@ -51,6 +53,61 @@ async def test_an_edit_reaches_model_and_readers_and_is_given_again_for_its_id()
     assert await edits_shown(house) == [["one", "mine"]]
     assert (await house.runs.replay("run_1")).same
     assert [item.text for item in (await house.runs.get("run_1", common.LANE_INTERACTIVE)).todo] == ["one", "mine"]
+
+
+async def test_an_edit_of_an_earlier_list_is_refused_with_the_version_of_the_current_one() -> None:
+    house = House(PLAN, echo("wait"), finish("Done [1]."))
+    await house.ask()
+    async with house.working():
+        await eventually(lambda: len(house.policy.sampled) == 2)
+        listed = (await house.runs.get("run_1", common.LANE_INTERACTIVE)).todo_version
+        for earlier in ("", "0-another"):
+            with pytest.raises(Conflict, match=f"it is version '{listed}', not '{earlier}'") as refused:
+                await request_edit(house.bus, edit_of(earlier, "edit-0"))
+            assert refused.value.metadata == {"field": "version", "version": listed}
+        stored = await request_edit(house.bus, edit_of(listed, "edit-1"))
+        assert stored.version == "edit-1"
+        # The same request again is no second edit, though its version has passed by itself.
+        assert await request_edit(house.bus, edit_of(listed, "edit-1")) == stored
+        assert (await house.runs.get("run_1", common.LANE_INTERACTIVE)).todo_version == "edit-1"
+        # The reader who began with the model's list is told of the other reader's.
+        with pytest.raises(Conflict, match="it is version 'edit-1'"):
+            await request_edit(house.bus, edit_of(listed, "edit-2"))
+        house.release.set()
+        events = await house.events()
+    changes = [event.todo_changed.change_id for event in events if event.HasField("todo_changed")]
+    assert changes == [listed, "edit-1"]
+    assert (await house.runs.get("run_1", common.LANE_INTERACTIVE)).todo_version == "edit-1"
+
+
+async def test_the_version_of_a_list_is_known_to_the_worker_that_takes_the_run_over() -> None:
+    house = House(PLAN, echo("wait"), echo("b"), finish("Done [1]."))
+    await house.ask()
+    async with house.working():
+        await eventually(lambda: len(house.policy.sampled) == 2)
+        await request_edit(house.bus, edit_of(None, "edit-1"))
+    async with house.working(house.worker()):
+        await eventually(partial(find_refusing_version, house))
+        assert await find_refusing_version(house) == "edit-1"
+        assert (await request_edit(house.bus, edit_of("edit-1", "edit-2"))).version == "edit-2"
+        house.release.set()
+        await house.events()
+    assert (await house.runs.get("run_1", common.LANE_INTERACTIVE)).todo_version == "edit-2"
+
+
+async def find_refusing_version(house: House) -> str:
+    """Return the version that an edit of no list is refused with; "" while nobody works on the run."""
+    with pytest.raises(Conflict) as refused:
+        await request_edit(house.bus, edit_of("", "edit-0"))
+    return refused.value.metadata.get("version", "")
+
+
+def edit_of(version: str | None, request_id: str) -> pb.UpdateTodoRequest:
+    """Return the edit of a list of a version."""
+    edit = pb.UpdateTodoRequest(version=version)
+    edit.MergeFrom(EDIT)
+    edit.request_id = request_id
+    return edit
 
 
 async def test_an_edit_survives_its_worker() -> None:

@@ -449,7 +449,7 @@ class GetRunRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
-    __slots__ = ("trajectory", "running", "parent_run_id", "children", "todo", "leg", "conversation_id")
+    __slots__ = ("trajectory", "running", "parent_run_id", "children", "todo", "leg", "conversation_id", "todo_version")
     TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -457,6 +457,7 @@ class GetRunResponse(_message.Message):
     TODO_FIELD_NUMBER: _ClassVar[int]
     LEG_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TODO_VERSION_FIELD_NUMBER: _ClassVar[int]
     trajectory: _trajectory_pb2.Trajectory
     running: bool
     parent_run_id: str
@@ -464,7 +465,8 @@ class GetRunResponse(_message.Message):
     todo: _containers.RepeatedCompositeFieldContainer[TodoItem]
     leg: int
     conversation_id: str
-    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ..., parent_run_id: _Optional[str] = ..., children: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., todo: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., leg: _Optional[int] = ..., conversation_id: _Optional[str] = ...) -> None: ...
+    todo_version: str
+    def __init__(self, trajectory: _Optional[_Union[_trajectory_pb2.Trajectory, _Mapping]] = ..., running: bool = ..., parent_run_id: _Optional[str] = ..., children: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., todo: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., leg: _Optional[int] = ..., conversation_id: _Optional[str] = ..., todo_version: _Optional[str] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -547,20 +549,24 @@ class GetConsentResponse(_message.Message):
     def __init__(self, consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ..., of_run: bool = ...) -> None: ...
 
 class UpdateTodoRequest(_message.Message):
-    __slots__ = ("request_id", "run_id", "items")
+    __slots__ = ("request_id", "run_id", "items", "version")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     run_id: str
     items: _containers.RepeatedCompositeFieldContainer[TodoItem]
-    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ...) -> None: ...
+    version: str
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class UpdateTodoResponse(_message.Message):
-    __slots__ = ("items",)
+    __slots__ = ("items", "version")
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     items: _containers.RepeatedCompositeFieldContainer[TodoItem]
-    def __init__(self, items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ...) -> None: ...
+    version: str
+    def __init__(self, items: _Optional[_Iterable[_Union[TodoItem, _Mapping]]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class RouteQuestionRequest(_message.Message):
     __slots__ = ("question",)

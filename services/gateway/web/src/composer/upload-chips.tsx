@@ -3,6 +3,7 @@ import { count } from "../base/format";
 import { useStore } from "../base/store";
 import { counted, plural, word } from "../base/words";
 import { usePage } from "../page/context";
+import { useProposal } from "./meanings";
 import { type Upload, isTable } from "./uploads";
 
 export function UploadChips() {
@@ -14,12 +15,26 @@ export function UploadChips() {
       <li key={place} className={`chip ${isTable(item.name) ? "sheet" : "document"}`} aria-busy={item.state === "reading"}>
         {item.state === "reading" && <span className="spin" aria-hidden />}
         <span className="name" title={item.name}>{item.name}</span><span className="dim">{describe(item)}</span>
+        {item.imported && <ColumnsButton upload={item} />}
         <button type="button" className="quiet" aria-label={`${word("remove")}: ${item.name}`} onClick={() => {
           uploads.drop(item);
           document.getElementById("attach")?.focus();
         }}>✕</button>
       </li>
     ))}</ul>
+  );
+}
+
+// Opens what the columns mean. It asks for a look where the file's own names and types do not say it all.
+function ColumnsButton({ upload }: { upload: Upload }) {
+  const { layout } = usePage();
+  const { data } = useProposal(upload);
+  const state = upload.columns ? "meaningUsed" : data?.adds ? "meaningWaits" : "columnsMeaning";
+  return (
+    <button type="button" className={state === "meaningWaits" ? "quiet warned" : "quiet"} aria-label={`${word("columnsMeaning")}: ${upload.name}`}
+      title={word(state)} onClick={() => layout.describe(upload)}>
+      {`${word("columnsShort")}${upload.columns ? " ✓" : data?.adds ? " ?" : ""}`}
+    </button>
   );
 }
 

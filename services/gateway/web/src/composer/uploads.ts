@@ -4,15 +4,20 @@ import { Problem, asProblem, call, path } from "../base/api";
 import { announce } from "../base/announce";
 import { Store } from "../base/store";
 import { word } from "../base/words";
-import type { ImportedDocument, ImportedTable, Limits } from "../contract/types";
+import type { ImportedDocument, ImportedTable, Limits, MeantColumn, Sheet } from "../contract/types";
 import { refuseFile } from "./limits";
+import { type MadeSeries, idsOf } from "./meanings";
 
 export interface Upload {
   name: string;
   // Kept for a corpus without another document; the browser holds the file by its place, not its bytes.
   file: File;
   state: "reading" | "read";
-  sheet?: NonNullable<ImportedTable["sheet"]>;
+  sheet?: Sheet;
+  // The table as it was read, of which `sheet` may be what was made with the meaning of its columns.
+  imported?: string;
+  // What was taken for that meaning; nothing before.
+  columns?: MeantColumn[];
   passages?: number;
   issues: number;
 }
@@ -39,7 +44,7 @@ export class Uploads extends Store {
     this.#findLimits = findLimits;
   }
 
-  get ids(): string[] { return this.items.flatMap((item) => item.sheet?.id ?? []); }
+  get ids(): string[] { return this.items.flatMap(idsOf); }
   get corpora(): string[] { return this.items.some((item) => item.passages !== undefined) ? [this.#corpus] : []; }
   // Resolves when every file that was chosen is read, so that no question goes without one.
   get settled(): Promise<void> { return this.#reading; }
@@ -72,6 +77,12 @@ export class Uploads extends Store {
     this.changed();
   }
 
+  // Takes what was made of a table with the meaning of its columns, in the place of the table as it was read.
+  adopt(item: Upload, columns: MeantColumn[], { sheet, issues }: MadeSeries): void {
+    Object.assign(item, { sheet, columns, issues });
+    this.changed();
+  }
+
   // Reads files one after the other; those that cannot be read are named, and spoil no other.
   async #read(added: Upload[], set: number): Promise<void> {
     const problems: string[] = [];
@@ -96,8 +107,8 @@ export class Uploads extends Store {
   async #readTable(item: Upload): Promise<void> {
     const query = new URLSearchParams({ name: item.name });
     const { sheet, issues } = await call<ImportedTable>(`${path("tables")}?${query}`, { method: "POST", body: item.file });
-    if (sheet && this.ids.includes(sheet.id)) this.items = this.items.filter((other) => other === item || other.sheet?.id !== sheet.id);
-    Object.assign(item, { sheet: sheet ?? undefined, issues: issues.length });
+    this.items = this.items.filter((other) => other === item || !sheet || other.imported !== sheet.id);
+    Object.assign(item, { sheet: sheet ?? undefined, imported: sheet?.id, issues: issues.length });
   }
 
   async #readDocument(item: Upload, set: number): Promise<void> {

@@ -23,6 +23,7 @@ const DIALOGS: Record<Exclude<DialogName, "">, Described> = {
   settings: { title: "settings", className: "settings-dialog", Content: readLater(async () => (await import("./settings")).Settings) },
   help: { title: "keys", Content: readLater(async () => (await import("./help")).Help) },
   share: { title: "share", className: "share", Content: readLater(async () => (await import("../share/share")).Share) },
+  columns: { title: "columnsMeaning", className: "columns-dialog", Content: readLater(async () => (await import("../composer/columns")).ColumnMeanings) },
   repeat: { title: "repeat", className: "repeat-dialog", Content: readLater(async () => (await import("../repeat/repeat")).Repeat) },
 };
 

@@ -1,9 +1,10 @@
 // What of the page is open: the panel and its tab, the conversations where they are a drawer, and the one dialog.
 import { Store } from "../base/store";
+import type { Upload } from "../composer/uploads";
 
 export const TABS = ["sources", "data", "code", "trace", "memory"] as const;
 export type Tab = (typeof TABS)[number];
-export type DialogName = "" | "palette" | "settings" | "help" | "share" | "repeat";
+export type DialogName = "" | "palette" | "settings" | "help" | "share" | "repeat" | "columns";
 
 // What may lie over the page.
 export type Surface = "panel" | "sidebar" | "dialog";
@@ -36,6 +37,8 @@ export class Layout extends Store {
   shared: Shared | null = null;
   // What the dialog of schedules is about; null where it only lists them.
   repeated: Repeated | null = null;
+  // The file whose columns the dialog of meanings is about.
+  upload: Upload | null = null;
   // The entry of the panel to bring into sight, as a selector.
   mark = "";
   // What had the focus when each of them was opened over it: a dialog may be opened from a drawer.
@@ -80,6 +83,11 @@ export class Layout extends Store {
   repeat(repeated: Repeated | null): void {
     this.repeated = repeated;
     this.open("repeat");
+  }
+
+  describe(upload: Upload): void {
+    this.upload = upload;
+    this.open("columns");
   }
 
   // Opens the panel at a tab, and there at one entry.

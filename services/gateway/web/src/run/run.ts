@@ -57,6 +57,8 @@ export class Run {
   lag = Infinity;
   purposes = new Map<number, string>();
   todo: TodoItem[] = [];
+  // The change that made the plan what it is; "" for none.
+  todoVersion = "";
   tokens = 0;
   window = 0;
   children: RunSummary[] = [];
@@ -122,7 +124,7 @@ export class Run {
       if (event.started.form === "ANSWER_FORM_REPORT") this.rows.push({ mark: "report", intent: "" });
       for (const text of event.started.capped ?? []) this.rows.push({ mark: "capped", text, intent: "" });
       this.#collect(event.started.given);
-    } else if (event.todo_changed) this.todo = event.todo_changed.items;
+    } else if (event.todo_changed) this.setTodo(event.todo_changed.items, event.todo_changed.change_id);
     else if (event.sampled) this.#measure(event.sampled);
     else if (event.compacted) this.#compact(event.compacted);
     else if (event.staged?.stage) this.#stage(event.staged.stage);
@@ -225,6 +227,11 @@ export class Run {
     this.state = "failed";
     this.error = failure.message;
     this.culprit = failure.culprit;
+  }
+
+  setTodo(items: TodoItem[], version: string): void {
+    this.todo = items;
+    this.todoVersion = version;
   }
 
   // Takes the record of a run that is over (`GET /v1/runs/{id}`).

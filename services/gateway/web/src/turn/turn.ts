@@ -1,13 +1,17 @@
 // One turn of the thread: the run, how it is followed, and what the reader does to it.
-import { asProblem, path, post, put } from "../base/api";
+import { Problem, asProblem, call, path, post, put } from "../base/api";
 import { announce } from "../base/announce";
+import { makeRequestId } from "../base/ids";
 import { Store } from "../base/store";
 import { word } from "../base/words";
-import type { RunRecord, TodoItem } from "../contract/types";
+import type { RunRecord, StoredPlan, TodoItem } from "../contract/types";
 import { Run } from "../run/run";
 import { follow } from "../run/stream";
 
 const TICK_MS = 1000;
+
+// What a plan becomes; null where what is edited is not in it any more.
+export type PlanEdit = (items: TodoItem[]) => TodoItem[] | null;
 
 export class Turn extends Store {
   readonly run: Run;
@@ -22,6 +26,7 @@ export class Turn extends Store {
   #stream: { close: () => void } | null = null;
   #clock: ReturnType<typeof setInterval> | undefined;
   #frame = 0;
+  #planning: Promise<unknown> = Promise.resolve();
   readonly #onChange: (turn: Turn) => void;
 
   // `onChange(turn)` after every change of the run.
@@ -97,15 +102,42 @@ export class Turn extends Store {
     }
   }
 
-  // What the run has kept comes back as an event; until then the list is as it was.
-  async plan(items: TodoItem[]): Promise<void> {
+  // Edits the plan, one edit after the other, and says whether the run has taken it. An edit of a plan that has become
+  // another one meanwhile is refused: that one is shown, and the edit is to be made again.
+  plan(edit: PlanEdit): Promise<boolean> {
+    const made = this.#planning.then(() => this.#plan(edit));
+    this.#planning = made;
+    return made;
+  }
+
+  async #plan(edit: PlanEdit): Promise<boolean> {
+    const { run } = this;
+    const items = edit(run.todo);
     try {
-      await put(path("runs", this.run.id, "todo"), { items });
+      if (!items) throw new Problem({ status: 409, field: "version" });
+      const body = { items, version: run.todoVersion, request_id: makeRequestId("edit") };
+      const stored = await put<StoredPlan>(path("runs", run.id, "todo"), body);
+      // The same comes as an event; the next edit must not wait for that.
+      run.setTodo(stored.items, stored.version);
       this.todoProblem = "";
+      return true;
     } catch (thrown) {
-      this.todoProblem = asProblem(thrown).message;
+      const { status, field, message } = asProblem(thrown);
+      const isOutdated = status === 409 && field === "version";
+      this.todoProblem = isOutdated ? word("todoOutdated") : message;
+      if (items && isOutdated) await this.#readPlan();
+      return false;
+    } finally {
+      this.changed();
     }
-    this.changed();
+  }
+
+  // Events bring every change; after a conflict the plan is read all the same, so that the next edit is not refused too.
+  async #readPlan(): Promise<void> {
+    const { run } = this;
+    const before = run.todoVersion;
+    const record = await call<RunRecord>(path("runs", run.id)).catch(() => null);
+    if (record?.running && run.todoVersion === before) run.setTodo(record.todo, record.todo_version);
   }
 
   leave(): void {
