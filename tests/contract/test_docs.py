@@ -124,6 +124,29 @@ def test_every_benchmark_that_a_page_names_exists(page: str) -> None:
     assert named <= known, named - known
 
 
+def find_missing_tests(text: str, root: Path) -> list[str]:
+    """Return the tests, as ``tests/file.py::function``, that a page names in backticks and ``root`` does not have."""
+    codes = {token.content for token in parse_page(text) if token.type == "code_inline"}
+    named = [code.split("::") for code in sorted(codes) if re.fullmatch(r"tests/[\w/]+\.py::\w+", code)]
+    return [
+        f"{file}::{function}"
+        for file, function in named
+        if not (root / file).is_file() or f"def {function}(" not in (root / file).read_text()
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    assert not find_missing_tests((ROOT / page).read_text(), ROOT)
+
+
+def test_a_missing_test_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("def test_one() -> None: ...\n")
+    page = "`tests/test_a.py::test_one` `tests/test_a.py::test_two` `tests/test_b.py::test_one` `x::y`"
+    assert find_missing_tests(page, tmp_path) == ["tests/test_a.py::test_two", "tests/test_b.py::test_one"]
+
+
 def test_a_missing_path_and_a_broken_link_are_found(tmp_path: Path) -> None:
     (tmp_path / "services" / "memory").mkdir(parents=True)
     (tmp_path / "services" / "memory" / "engine.py").touch()

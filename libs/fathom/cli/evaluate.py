@@ -138,7 +138,8 @@ def set33(
 @app.command()
 def public(
     name: Annotated[
-        str, typer.Argument(help="nq_open, qed_nq, 2wiki, musique, webshaper, tatqa, cmrc2018 or fincuge.")
+        str,
+        typer.Argument(help="nq_open, qed_nq, 2wiki, musique, webshaper, tatqa, cmrc2018, fincuge, bull or defog_sql."),
     ],
     data: Annotated[Path, typer.Option(help="Folder with the public sets, a folder each.")] = Path("../shared/data"),
     model: Annotated[str, typer.Option(help="Model that answers; by default the stack's.")] = "",
@@ -153,9 +154,10 @@ def public(
         ".fathom"
     ),
 ) -> None:
-    """Ask a public set of questions with short answers, and score as its authors do, with 95 % intervals.
+    """Ask a public set of questions with short answers or SQL, and score as its authors do, with 95 % intervals.
 
-    Where the authors give a passage to read, it is sent with its question, which then searches nothing else.
+    Where the authors give a passage to read, it is sent with its question, which then searches nothing else. SQL is
+    written by the model itself, which is shown the tables, and run over them.
     """
     from fathom.cli.records import public as implementation
     from fathom.cli.records.set33 import find_target
@@ -163,6 +165,8 @@ def public(
 
     if find_set(name).corpus and planner and not gateway:
         raise InvalidField("gateway", f"is needed with --planner: the questions of {name} have passages")
+    if find_set(name).asks_model and planner:
+        raise InvalidField("planner", f"takes no questions of {name}, which are put to a model of the local stack")
     target = find_target(home, planner, "", gateway, model)
     raise typer.Exit(implementation.run(target, implementation.Draw(name, data, limit, seed), output))
 

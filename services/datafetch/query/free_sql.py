@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fathom.core.errors import InvalidField
+from fathom.domain.chat.tolerant import extract_statement
 from fathom.services.datafetch.catalog.files import import_duckdb
 
 Schema = Mapping[str, Sequence[tuple[str, str]]]
@@ -23,12 +24,8 @@ Write = Callable[[str], Awaitable[str]]
 """Returns a model's reply to a prompt, or "" when it does not answer in time."""
 # A model that does not mend its statement when it is told the fault once seldom does later.
 ATTEMPTS = 2
-MAX_STATEMENT = 8_000
 # The schema goes into the prompt whole; more columns do not fit the window of a small model.
 MAX_SCHEMA_COLUMNS = 400
-# A fenced block, also one that the model did not close.
-FENCED = re.compile(r"```(?:sql)?\s*(.*?)(?:```|\Z)", re.S | re.I)
-BEGINS = re.compile(r"\b(?:select|with)\b", re.I)
 # DuckDB's functions that read files, settings or the catalog, or run a text as SQL.
 CLOSED = re.compile(
     r"^(?:read_|pragma_|duckdb_|sniff_|parquet_|getenv$|current_setting$|query$|query_table$|glob$)", re.I
@@ -80,14 +77,6 @@ def format_schema(schema: Schema) -> str:
         f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in columns)});"
         for table, columns in schema.items()
     )
-
-
-def extract_statement(text: str) -> str:
-    """Extract the first statement of a reply, fenced or bare, without its semicolon; "" when there is none."""
-    fenced = FENCED.search(text)
-    body = fenced[1] if fenced else text
-    begin = BEGINS.search(body)
-    return body[begin.start() :].split(";")[0].split("\n\n")[0].strip()[:MAX_STATEMENT] if begin else ""
 
 
 def check_statement(statement: str, schema: Schema, connection: Any) -> None:

@@ -14,20 +14,19 @@ from __future__ import annotations
 import asyncio
 import csv
 import itertools
-import math
 import os
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from fathom.core.errors import FathomError
+from fathom.operations.evaluation.public.sql_sets import list_variants, read_defog_database, split_statements
+from fathom.operations.evaluation.public.statements import Row, holds, open_duckdb, simplify
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.query.free_sql import Schema, SqlFallback
@@ -38,7 +37,6 @@ DATA = beside("defog_sql")
 MODEL = Path(os.environ.get("FATHOM_BENCH_SQL_MODEL", ".fathom/models/smollm2"))
 CASES = int(os.environ.get("FATHOM_BENCH_SQL_CASES", "3"))
 ROWS, SECONDS, NEW_TOKENS = 100_000, 10.0, 160
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -66,38 +64,9 @@ def cases() -> list[Case]:
     for path in sorted(DATA.glob("instruct_*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                gold = [part.strip() for part in row["query"].split(";") if part.strip()]
-                gold = list(itertools.chain.from_iterable(map(variants, gold)))
+                gold = itertools.chain.from_iterable(map(list_variants, split_statements(row["query"])))
                 found.append(Case(row["db_name"], row["query_category"], row["question"], tuple(gold)))
     return found
-
-
-def variants(statement: str) -> list[str]:
-    """ "select {a,b} …" is right with a, with b, and with both."""
-    match = re.search(r"\{([^{}]*)\}", statement)
-    if match is None:
-        return [statement]
-    names = [name.strip() for name in match[1].split(",")]
-    subsets = [s for size in range(1, len(names) + 1) for s in itertools.combinations(names, size)]
-    each = [statement[: match.start()] + ", ".join(s) + statement[match.end() :] for s in subsets]
-    return list(itertools.chain.from_iterable(map(variants, each)))
-
-
-def database(name: str) -> duckdb.DuckDBPyConnection:
-    """One of the databases."""
-    connection = duckdb.connect(":memory:")
-    connection.execute(
-        "create macro to_char(moment, form) as strftime(moment, replace(replace(replace(replace(replace(form, 'YYYY', '%Y'),"
-        " 'MM', '%m'), 'DD', '%d'), '%i', '%M'), '%s', '%S'))"
-    )
-    text = (DATA / f"{name}.sql").read_text(encoding="utf-8")
-    text = re.sub(r"--[^\n]*", "", text)
-    text = re.sub(r"\s+REFERENCES\s+[\w.]+\s*\([^)]*\)", "", text, flags=re.I)
-    text = re.sub(r"\bBIGSERIAL\b", "BIGINT", re.sub(r"\bSERIAL\b", "INTEGER", text, flags=re.I), flags=re.I)
-    for statement in re.split(r";\s*\n", text + "\n"):
-        if statement.strip():
-            connection.execute(statement)
-    return connection
 
 
 def schema_of(connection: duckdb.DuckDBPyConnection) -> Schema:
@@ -109,53 +78,10 @@ def schema_of(connection: duckdb.DuckDBPyConnection) -> Schema:
     return found
 
 
-def plainly(value: Any) -> Any:
-    """A value as it is compared."""
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ").removesuffix(" 00:00:00")
-    if isinstance(value, date):
-        return value.isoformat()
-    return float(value) if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else value
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) or (math.isnan(one) and math.isnan(other))
-    return bool(one == other)
-
-
-def distinct(rows: Sequence[Row]) -> list[Row]:
-    """Rows once each, in an order that depends on nothing but them."""
-    keyed = {tuple(f"{v:.6g}" if isinstance(v, float) else repr(v) for v in row): row for row in rows}
-    return [keyed[key] for key in sorted(keyed)]
-
-
-def equal(gold: Sequence[Row], given: Sequence[Row]) -> bool:
-    """Return whether some choice of the given columns is the gold result."""
-    if not gold or not given:
-        return not gold and not given
-    width = len(gold[0])
-    if width > len(given[0]) or len(given[0]) > 12:
-        return False
-    right = distinct(gold)
-    values = [{repr(v) for v in column} for column in zip(*right, strict=True)]
-    found = [{repr(v) for v in column} for column in zip(*given, strict=True)]
-    likely = [[at for at, column in enumerate(found) if len(column) == len(wanted)] for wanted in values]
-    for chosen in itertools.islice(itertools.product(*likely), 5_000):
-        if len(set(chosen)) < width:
-            continue
-        rows = distinct([tuple(row[at] for at in chosen) for row in given])
-        if len(rows) == len(right) and all(
-            same(a, b) for x, y in zip(right, rows, strict=True) for a, b in zip(x, y, strict=True)
-        ):
-            return True
-    return False
-
-
 def rows_of(connection: Any, statement: str) -> list[Row]:
     table = run_statement(connection, statement, ROWS, SECONDS)
     columns = [column.to_pylist() for column in table.columns]
-    return [tuple(map(plainly, row)) for row in zip(*columns, strict=True)]
+    return [tuple(map(simplify, row)) for row in zip(*columns, strict=True)]
 
 
 def transformer(folder: Path) -> Callable[[str], Awaitable[str]]:
@@ -198,7 +124,7 @@ async def grade(case: Case, connection: Any, statement: str, tally: Tally, fault
     except FathomError as error:
         tally.faults[f"fails when run: {error.message[:60]}"] += 1
         return
-    if any(equal(rows_of(connection, gold), given) for gold in case.gold):
+    if any(holds(rows_of(connection, gold), given) for gold in case.gold):
         tally.right += 1
     else:
         tally.faults["another result"] += 1
@@ -210,7 +136,10 @@ async def run() -> None:
         print(f"skipped: {DATA} is not here")
         return
     everything = cases()
-    bases = {name: database(name) for name in sorted({case.base for case in everything})}
+    bases = {
+        name: open_duckdb(read_defog_database(DATA / f"{name}.sql"))
+        for name in sorted({case.base for case in everything})
+    }
     schemas = {name: schema_of(connection) for name, connection in bases.items()}
     gold, base, reader, model = Tally(), Tally(), Tally(), Tally()
     for case in everything:

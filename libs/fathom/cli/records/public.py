@@ -14,14 +14,17 @@ import typer
 import fathom
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.cli.records.set33 import AT_ONCE, Target, ignore_note
 from fathom.cli.uploads.sending import upload_files
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run as run_events
 from fathom.core.call import Lane
-from fathom.core.errors import CorruptData, FathomError
+from fathom.core.errors import CorruptData, DependencyFailed, FathomError
+from fathom.core.ids import new_id
 from fathom.domain.journal import Journal
-from fathom.operations.evaluation.public.items import PublicItem, find_set, load_items, load_passages
+from fathom.operations.evaluation.public.items import find_set, load_items, load_passages
+from fathom.operations.evaluation.public.question import PublicItem
 from fathom.operations.evaluation.public.report import (
     format_means,
     keep_first_run,
@@ -29,6 +32,9 @@ from fathom.operations.evaluation.public.report import (
     render_report,
     score_answers,
 )
+
+# Of a model that writes on without end; the longest statement of the sets has a third of it.
+STATEMENT_TOKENS, STATEMENT_S = 512, 600.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,10 @@ async def ask_items(
         async with gate:
             try:
                 corpora = await send_passages(target, [passages[ident] for ident in item.passages if passages])
-                answer, fault = await ask_item(clients, target.model, item, corpora)
+                if item.prompt:
+                    answer, fault = await write_statement(clients, target.model, item), ""
+                else:
+                    answer, fault = await ask_item(clients, target.model, item, corpora)
             except FathomError as error:
                 # The others are asked all the same: an evaluation may take hours.
                 failed.append(f"{item.id}: {error.message}")
@@ -124,6 +133,24 @@ async def ask_item(clients: Clients, model: str, item: PublicItem, corpora: Sequ
     if finished.stop_reason != trajectory.STOP_REASON_FINISHED:
         return "", finished.error or trajectory.StopReason.Name(finished.stop_reason)
     return finished.answer.markdown.strip(), ""
+
+
+async def write_statement(clients: Clients, model: str, item: PublicItem) -> str:
+    """Return what the model replies to the question with its tables; raise ``FathomError``.
+
+    The model itself is asked, since no tool of the agent runs SQL over other tables than its own.
+    """
+    request = policy.GenerateRequest(
+        request_id=new_id("statement"),
+        model=model,
+        messages=[policy.Message(role=policy.ROLE_USER, content=item.prompt)],
+        sampling=policy.Sampling(max_tokens=STATEMENT_TOKENS),
+        without_deltas=True,
+    )
+    async for response in clients.policy.generate(request, timeout_s=STATEMENT_S):
+        if response.HasField("completion"):
+            return response.completion.text.strip()
+    raise DependencyFailed("policy", "the stream ended without a completion")
 
 
 def read_answers(journal: Journal) -> dict[str, tuple[str, str]]:

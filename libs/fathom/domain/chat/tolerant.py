@@ -16,6 +16,10 @@ from fathom.domain.text.scripts import HAN
 
 FENCE = re.compile(r"^```[a-zA-Z]*\s*|\s*```$")
 FENCED = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
+# A statement in a fence may stand on the fence's own line.
+FENCED_SQL = re.compile(r"```(?:sql)?\s*(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+STATEMENT = re.compile(r"\b(?:select|with)\b", re.IGNORECASE)
+MAX_STATEMENT = 8_000
 TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 FULL_WIDTH = str.maketrans(
     {"：": ":", "，": ",", "｛": "{", "｝": "}", "［": "[", "］": "]", "“": '"', "”": '"', "【": "[", "】": "]"}
@@ -41,6 +45,14 @@ INLINE = re.compile(
 LABEL = re.compile(
     rf"^[*_`\[【「]{{0,2}}([A-Za-z_{HAN}][\w{HAN} -]{{0,39}}?)[*_`\]】」]{{0,2}}\s*[:：]\s*(.+)$", re.DOTALL
 )
+
+
+def extract_statement(text: str) -> str:
+    """Extract the first SQL statement of a reply, fenced or bare, without its semicolon; "" when there is none."""
+    fenced = FENCED_SQL.search(text)
+    body = fenced[1] if fenced else text
+    begin = STATEMENT.search(body)
+    return body[begin.start() :].split(";")[0].split("\n\n")[0].strip()[:MAX_STATEMENT] if begin else ""
 
 
 def read_object(text: str, *, cut_off: bool = True) -> dict[str, Any] | None:

@@ -12,7 +12,8 @@ import pytest
 from fathom.cli.records.public import read_answers
 from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.domain.journal import Journal
-from fathom.operations.evaluation.public.items import PublicItem, load_items, load_passages
+from fathom.operations.evaluation.public.items import load_items, load_passages
+from fathom.operations.evaluation.public.question import PublicItem
 from fathom.operations.evaluation.public.report import (
     Scored,
     format_means,

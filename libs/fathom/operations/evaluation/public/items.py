@@ -16,23 +16,12 @@ from typing import Any
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.operations.evaluation.public.characters import score_characters
+from fathom.operations.evaluation.public.question import PublicItem
+from fathom.operations.evaluation.public.sql_sets import read_bull, read_defog
 from fathom.operations.evaluation.public.table_answers import TableAnswer, score_table_answer
 from fathom.operations.evaluation.public.words import score_multihop, score_words
 
 Row = Mapping[str, Any]
-Scorer = Callable[[str], Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class PublicItem:
-    """Question of a set with its accepted answers, the ids of its passages, and its scorer of an answer."""
-
-    id: str
-    question: str
-    answers: tuple[str, ...]
-    kind: str
-    passages: tuple[str, ...]
-    score: Scorer
 
 
 @dataclass(frozen=True)
@@ -46,6 +35,39 @@ class PublicSet:
     """File of the passages that the authors give with a question; "" where they give none."""
     source: str = ""
     """Value of a row's ``source``, for a file of several sets."""
+
+    @property
+    def asks_model(self) -> bool:
+        """Return whether a model is asked itself, and no run of the agent."""
+        return False
+
+    def iterate(self, name: str, folder: Path) -> Iterator[PublicItem]:
+        """Yield the items in the order of the file; raise ``InvalidField`` naming the line of a wrong row."""
+        for place, row in read_objects(folder / self.file):
+            try:
+                if self.source in ("", row.get("source")):
+                    yield self.read(row)
+            except (KeyError, TypeError) as error:
+                raise InvalidField(place, f"is no row of {name}: {error!r}") from error
+
+
+@dataclass(frozen=True)
+class StatementSet:
+    """A set whose answers are SQL statements: its folder, how it is read, and whose metric its scores are."""
+
+    file: str
+    read: Callable[[Path], Iterator[PublicItem]]
+    metric: str
+    corpus: str = ""
+
+    @property
+    def asks_model(self) -> bool:
+        """Return whether a model is asked itself, and no run of the agent."""
+        return True
+
+    def iterate(self, name: str, folder: Path) -> Iterator[PublicItem]:
+        """Yield the items in the order of the files; raise ``InvalidField`` naming the line of a wrong row."""
+        return self.read(folder / self.file)
 
 
 def make_reader(
@@ -77,7 +99,7 @@ def read_table_question(row: Row) -> PublicItem:
 
 MULTIHOP = "multihop_questions/questions.jsonl"
 SQUAD, CMRC = "SQuAD's exact match and F1", "CMRC 2018's exact match and F1 of characters"
-SETS: Mapping[str, PublicSet] = MappingProxyType(
+SETS: Mapping[str, PublicSet | StatementSet] = MappingProxyType(
     {
         "nq_open": PublicSet(
             "nq_open/NQ-open.dev.jsonl",
@@ -101,12 +123,17 @@ SETS: Mapping[str, PublicSet] = MappingProxyType(
             "fincuge_event_qa/queries.jsonl", make_reader(score_characters, kind="src"), CMRC,
             "fincuge_event_qa/corpus.jsonl",
         ),
+        "bull": StatementSet(
+            "bull_cn_text2sql", read_bull,
+            "execution accuracy as in Spider's test suites, on invented rows (the authors' are not published)",
+        ),
+        "defog_sql": StatementSet("defog_sql", read_defog, "defog's execution accuracy, exact or with further columns"),
     }
 )  # fmt: skip
-"""All sets with short answers, by the name that ``fathom eval public`` takes."""
+"""All sets with short answers or statements, by the name that ``fathom eval public`` takes."""
 
 
-def find_set(name: str) -> PublicSet:
+def find_set(name: str) -> PublicSet | StatementSet:
     """Return the set of that name; raise ``NotFound`` with the names that there are."""
     try:
         return SETS[name]
@@ -122,14 +149,9 @@ def load_items(name: str, folder: Path, limit: int, seed: int) -> list[PublicIte
     """
     found = find_set(name)
     items: dict[str, PublicItem] = {}
-    for place, row in read_objects(folder / found.file):
-        try:
-            if found.source in ("", row.get("source")):
-                item = found.read(row)
-                # The first of an id: a question that stands twice would count twice.
-                items.setdefault(item.id, item)
-        except (KeyError, TypeError) as error:
-            raise InvalidField(place, f"is no row of {name}: {error!r}") from error
+    for item in found.iterate(name, folder):
+        # The first of an id: a question that stands twice would count twice.
+        items.setdefault(item.id, item)
     if not items:
         raise InvalidField("set", f"{folder / found.file} has no row of {name}")
     rows = list(items.values())

@@ -12,7 +12,7 @@ from fathom.core.ids import content_hash
 from fathom.domain.intervals import bootstrap_mean
 from fathom.domain.journal import Journal
 from fathom.operations.evaluation.page import draw_shares
-from fathom.operations.evaluation.public.items import PublicItem
+from fathom.operations.evaluation.public.question import PublicItem
 from fathom.operations.ranking.page import render_table, wrap_page
 from fathom.operations.shadow.gate import wilson
 
