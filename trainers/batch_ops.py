@@ -20,6 +20,8 @@ from fathom.trainers.objectives.kl import Controller, kind_named, subtract_kl
 from fathom.trainers.objectives.masked import at_last, decayed_sums, whiten
 
 ESTIMATORS = ("gae", "grpo", "rloo", "reinforce", "gdpo")
+QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+"""Share of the values below a quantile, by its name in metrics; the report draws them as bands."""
 
 
 def apply_kl_penalty(
@@ -195,7 +197,7 @@ def check_scores(scores: Tensor, data: DataProto) -> Tensor:
 
 
 def spread(prefix: str, values: Any) -> dict[str, float]:
-    """Return ``prefix/mean``, ``/max`` and ``/min`` of the values; empty without values."""
+    """Return ``prefix/mean``, ``/max``, ``/min``, and the quantiles, of the values; empty without values."""
     numbers = torch.as_tensor(values, dtype=torch.float32)
     if not numbers.numel():
         return {}
@@ -203,7 +205,15 @@ def spread(prefix: str, values: Any) -> dict[str, float]:
         f"{prefix}/mean": float(numbers.mean()),
         f"{prefix}/max": float(numbers.max()),
         f"{prefix}/min": float(numbers.min()),
+        **quantiles(prefix, numbers.detach().cpu().numpy()),
     }
+
+
+def quantiles(prefix: str, values: Any) -> dict[str, float]:
+    """Return ``prefix/median``, and ``/p10`` and ``/p90``, between which four fifths of the values are."""
+    # Of numpy: torch refuses more than 16 million values, which the tokens of a large batch are.
+    found = np.quantile(values, list(QUANTILES.values()))
+    return {f"{prefix}/{name}": float(value) for name, value in zip(QUANTILES, found, strict=True)}
 
 
 def batch_metrics(data: DataProto, max_response_length: int | None = None) -> dict[str, float]:
@@ -233,6 +243,7 @@ def batch_metrics(data: DataProto, max_response_length: int | None = None) -> di
         if name.startswith("reward/"):
             metrics[name] = float(np.mean(values.astype(float)))
             metrics[f"reward_std/{name.removeprefix('reward/')}"] = float(np.std(values.astype(float)))
+            metrics |= quantiles(name, values.astype(float))
     return metrics | group_metrics(data)
 
 

@@ -55,7 +55,8 @@ async def open_page(browser: Browser, url: str, *, width: int = 1440, height: in
         locale=options.get("locale", "en-US"),
         color_scheme="dark" if options.get("theme") == "dark" else "light",
     )
-    context.set_default_timeout(20_000)
+    # As for `expect`: a page of some megabytes is slow where much else runs.
+    context.set_default_timeout(60_000)
     watched = Watched(await context.new_page(), url.split("/?")[0])
     await watched.page.goto(url)
     return watched

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from fathom.trainers.monitor.store_mirror import StoreMirror
 from tests.e2e.pages import CHROMIUM, expect, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
+from tests.support.training.metrics import read_lines
 from tests.support.training.reports import SETTINGS, Writer
 from tests.support.waiting import eventually
 
@@ -94,6 +96,63 @@ async def test_a_file_compares_trainings_and_shows_their_tokens(browser: Browser
     await page.reload()
     await expect(page.locator("#sample-step")).to_have_value("29")
     await expect(page.locator('[data-training="two"] input')).not_to_be_checked()
+    assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_runs_that_differ_in_their_seeds_are_one_curve_with_the_range_of_the_seeds(
+    browser: Browser, tmp_path: Path
+) -> None:
+    # The third has not come so far: its last step is not that of the others, which go on without it.
+    for name, seed, steps in (("one", 1, 30), ("two", 2, 30), ("three", 3, 20)):
+        settings = {**SETTINGS, "trainer.seed": seed, "trainer.output": f"out/{name}"}
+        writer = Writer(tmp_path / name, total=30, seed=seed, settings=settings)
+        writer.write(*range(1, steps + 1))
+        writer.end()
+    other = Writer(tmp_path / "other", total=30, settings={**SETTINGS, "actor.optim.lr": 1e-4})
+    other.write(*range(1, 31))
+    other.end()
+    target = tmp_path / "report.html"
+    folders = [str(tmp_path / name) for name in ("one", "two", "three", "other")]
+    await write_reports(folders, "memory://", target, follow=False)
+    watched = await open_page(browser, target.as_uri())
+    page = watched.page
+    reward = page.locator('[data-panel="Reward"]')
+    await expect(reward.locator(".js-plotly-plot")).to_be_visible(timeout=PATIENCE_MS)
+    assert await count_lines(reward) == 4
+    # A fainter band from the least to the most of a batch, and one of its quantiles within: two edges each.
+    assert (
+        await reward.evaluate("(card) => card.querySelector('.plot').data.filter((one) => !one.name).length") == 4 * 4
+    )
+    written = {
+        name: {step: metrics["critic/score/mean"] for step, metrics in read_lines(tmp_path / name / "metrics.jsonl").items()}
+        for name in ("one", "two", "three")
+    }  # fmt: skip
+    await page.locator("#seeds").check()
+    assert await count_lines(reward) == 2
+    joined, low, high = await reward.evaluate(
+        "(card) => { const all = card.querySelector('.plot').data; const at = all.findIndex((one) => /3 seeds/.test(one.name));"
+        " return [all[at].y, all[at - 2].y, all[at - 1].y]; }"
+    )
+    assert joined[9] == pytest.approx(statistics.median(one[10] for one in written.values()), rel=1e-4)
+    assert joined[29] == pytest.approx((written["one"][30] + written["two"][30]) / 2, rel=1e-4)
+    assert all(least <= middle <= most for least, middle, most in zip(low, joined, high, strict=True))
+    # One colour for the seeds of an experiment, in the list as in the charts.
+    swatch = "(row) => row.querySelector('.swatch').style.background"
+    colours = [
+        await page.locator(f'[data-training="{name}"]').evaluate(swatch) for name in ("one", "two", "three", "other")
+    ]
+    assert (len(set(colours[:3])), len(set(colours))) == (1, 2)
+    await expect(page.locator("#bands-are")).to_contain_text("Of several seeds")
+    # Phases side by side have their names, and their seconds.
+    time = page.locator('[data-panel="Time per phase"]')
+    await time.scroll_into_view_if_needed()
+    await expect(time.locator(".js-plotly-plot")).to_be_visible(timeout=PATIENCE_MS)
+    phases = await time.evaluate("(card) => card.querySelector('.plot').data.map((one) => [one.y, one.x])")
+    assert phases == [[["gen", "update_actor"], [2, 1]]] * 2
+    # Without a second seed there is nothing to join.
+    for name in ("two", "three"):
+        await page.locator(f'[data-training="{name}"] input').uncheck()
+    await expect(page.locator("#seeds")).to_have_count(0)
     assert (watched.outside, watched.complaints) == ([], [])
 
 

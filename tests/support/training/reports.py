@@ -50,8 +50,10 @@ def make_metrics(step: int, chosen: random.Random) -> dict[str, float]:
     reward = min(1.0, step / 50) + chosen.gauss(0, 0.05)
     return {
         "critic/score/mean": reward, "critic/score/max": reward + 0.3, "critic/score/min": reward - 0.3,
-        "reward/style": 0.5, "reward_std/style": 0.1, "actor/entropy": 2.0 / step, "mismatch/kl_k3": 1e-3,
+        "critic/score/p10": reward - 0.2, "critic/score/median": reward + 0.02, "critic/score/p90": reward + 0.2,
+        "reward/style": 0.5, "reward/style/p10": 0.3, "reward/style/median": 0.6, "reward/style/p90": 0.7, "reward_std/style": 0.1, "actor/entropy": 2.0 / step, "mismatch/kl_k3": 1e-3,
         "response_length/mean": 40.0, "response_length/max": 60.0, "response_length/min": 20.0,
+        "response_length/p10": 25.0, "response_length/median": 38.0, "response_length/p90": 55.0,
         "rollout/age/mean": 0.5, "rollout/age/max": 1.0, "state_tokens/total": 400.0,
         "timing_s/gen": 2.0, "timing_s/update_actor": 1.0, "timing_s/step": 4.0, "own/metric": chosen.random(),
     }  # fmt: skip

@@ -18,7 +18,7 @@ from fathom.domain.training_report.samples import choose_shown, read_sample
 
 STATIC = Path(__file__).with_name("static")
 # Each after those that it imports.
-SCRIPTS = ("dom.js", "panels.js", "charts.js", "samples.js", "report.js")
+SCRIPTS = ("dom.js", "panels.js", "charts.js", "seeds.js", "samples.js", "report.js")
 POINTS_IN_ALL, MOST_POINTS, LEAST_POINTS = 120_000, 400, 24
 """Points of all curves of a file, and of one: some 6 MB at most, however many and long the trainings are."""
 SAMPLE_BYTES = 8_000_000

@@ -16,7 +16,7 @@ import torch
 from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.domain.training_report.about import LINES, METRICS
 from fathom.domain.training_report.reader import TrainingReader
-from fathom.trainers.batch_ops import group_metrics
+from fathom.trainers.batch_ops import batch_metrics, group_metrics
 from fathom.trainers.commands.report_file import MAX_TRAININGS, write_reports
 from fathom.trainers.monitor.progress import MOST_SHARE, Pace
 from fathom.trainers.monitor.report import read_folder, write_report
@@ -144,6 +144,20 @@ def test_groups_of_one_reward_are_counted() -> None:
     scores[:, 0] = torch.tensor([0.1, 0.1, 0.0, 1.0])
     found = group_metrics(batch.with_tensors(token_level_scores=scores))
     assert found == {"group/reward_std": pytest.approx(0.25), "group/flat": 0.5}
+
+
+def test_metrics_say_between_which_values_most_rows_are() -> None:
+    # Eleven rows whose scores are 0 to 1 by tenths, so that each percentile is a row's.
+    batch = make_batch(1, rows=11)
+    scores = torch.zeros(11, 12)
+    scores[:, 0] = torch.arange(11) / 10
+    found = batch_metrics(batch.with_tensors(token_level_scores=scores))
+    score = {name: found[f"critic/score/{name}"] for name in ("min", "p10", "median", "p90", "max")}
+    assert score == pytest.approx({"min": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "max": 1.0})
+    # Of a reward component too, whose mean has no further name.
+    style = [found[name] for name in ("reward/style/p10", "reward/style/median", "reward/style/p90")]
+    assert style == pytest.approx([1 / 11, 5 / 11, 9 / 11])
+    assert {"response_length/p90", "critic/advantages/median"} <= set(found)
 
 
 @pytest.fixture

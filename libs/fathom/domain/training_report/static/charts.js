@@ -1,5 +1,5 @@
 // Traces and layouts for plotly from reduced curves.
-import { cssColour, seriesColours } from "./dom.js";
+import { cssColour, seriesColours, short } from "./dom.js";
 
 const DASHES = ["solid", "dash", "dot", "dashdot"];
 
@@ -16,7 +16,7 @@ export function smooth(values, weight) {
 }
 
 // The value of a monotone series at a step, by linear interpolation.
-function lookUp(steps, values, step) {
+export function lookUp(steps, values, step) {
   let low = 0;
   let high = steps.length - 1;
   if (step <= steps[low]) return values[low];
@@ -29,7 +29,7 @@ function lookUp(steps, values, step) {
   return values[low] + share * (values[high] - values[low]);
 }
 
-const stepsOf = (curves, series) => curves.steps[series.x];
+export const stepsOf = (curves, series) => curves.steps[series.x];
 
 // Positions on the chosen axis: steps, hours since the start, or tokens trained on.
 export function positions(curves, steps, axis) {
@@ -43,21 +43,38 @@ export function positions(curves, steps, axis) {
 const rgba = (hex, share) => `rgba(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(",")},${share})`;
 const positive = (values, log) => (log ? values.map((value) => (value > 0 ? value : null)) : values);
 
-// Lower and upper edge of a family's band: its own minimum and maximum, its spread, or those of the reduction.
-function edges(curves, family) {
+// The bands of a family, each {low, high, share} with the strength of its colour: from the least to the most, or a
+// deviation on either side; within it from the tenth to the ninetieth percentile. Of several seeds that of the seeds alone.
+function findBands(curves, family) {
   const mean = curves.series[family.mean];
-  const spread = family.spread && curves.series[family.spread];
-  if (spread && spread.y.length === mean.y.length) {
-    return { steps: stepsOf(curves, mean), low: mean.y.map((y, at) => y - spread.y[at]), high: mean.y.map((y, at) => y + spread.y[at]) };
+  const own = { low: mean.lo, high: mean.hi, share: 0.2 };
+  if (curves.merged) return mean.lo ? [own] : [];
+  // A series of other steps cannot be an edge of this one.
+  const part = (name) => (curves.series[name]?.x === mean.x ? curves.series[name] : null);
+  const [low, high, spread, p10, p90] = ["low", "high", "spread", "p10", "p90"].map((name) => part(family[name]));
+  const bands = [];
+  if (low || high) {
+    // Also those of the mean itself: where points stand for several steps, its spike is outside of the others' band.
+    const edge = (series, reduced, choose) => ((series ?? mean)[reduced] ?? (series ?? mean).y).map((y, at) => choose(y, (mean[reduced] ?? mean.y)[at]));
+    bands.push({ low: edge(low, "lo", Math.min), high: edge(high, "hi", Math.max), share: 0.1 });
+  } else if (spread && !(p10 && p90)) {
+    bands.push({ low: mean.y.map((y, at) => y - spread.y[at]), high: mean.y.map((y, at) => y + spread.y[at]), share: 0.16 });
+  } else if (mean.lo) {
+    bands.push({ ...own, share: 0.1 });
   }
-  const low = curves.series[family.low] ?? mean;
-  const high = curves.series[family.high] ?? mean;
-  if (low === mean && high === mean && !mean.lo) return null;
-  if (low.x !== mean.x || high.x !== mean.x) return null;
-  // Also those of the mean itself: where points stand for several steps, its spike is outside of the others' band.
-  const least = (low.lo ?? low.y).map((y, at) => Math.min(y, (mean.lo ?? mean.y)[at]));
-  const most = (high.hi ?? high.y).map((y, at) => Math.max(y, (mean.hi ?? mean.y)[at]));
-  return { steps: stepsOf(curves, mean), low: least, high: most };
+  if (p10 && p90) bands.push({ low: p10.y, high: p90.y, share: 0.2 });
+  return bands;
+}
+
+// What a point says beside its value, by the family's quantiles or by those of the seeds.
+function describePoints(curves, family) {
+  const mean = curves.series[family.mean];
+  const [median, p10, p90] = ["median", "p10", "p90"].map((name) => curves.series[family[name]]).map((series) => (series?.x === mean.x ? series : null));
+  return stepsOf(curves, mean).map((step, at) => {
+    if (curves.merged) return ` median of ${mean.count[at]}, ${short(mean.lo[at])} to ${short(mean.hi[at])} · step ${step}`;
+    const quantiles = median && p10 && p90 ? ` mean, ${short(median.y[at])} median, 80% ${short(p10.y[at])} to ${short(p90.y[at])}` : "";
+    return `${quantiles} · step ${step}`;
+  });
 }
 
 // The traces of one chart: a colour for each run, or for each family when there is one run.
@@ -72,12 +89,11 @@ export function drawTraces(panel, runs, options) {
       const colour = runs.length > 1 ? run.colour : colours[place % colours.length];
       const name = runs.length > 1 ? `${run.name}${panel.families.length > 1 ? ` ${family.name}` : ""}` : family.name;
       const group = `${run.name} ${family.name}`;
-      const band = options.bands ? edges(curves, family) : null;
-      if (band) {
-        const x = positions(curves, band.steps, options.axis);
+      for (const band of options.bands ? findBands(curves, family) : []) {
+        const x = positions(curves, stepsOf(curves, series), options.axis);
         const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: group };
         traces.push({ ...edge, y: positive(band.low, panel.log) });
-        traces.push({ ...edge, y: positive(band.high, panel.log), fill: "tonexty", fillcolor: rgba(colour, 0.16) });
+        traces.push({ ...edge, y: positive(band.high, panel.log), fill: "tonexty", fillcolor: rgba(colour, band.share) });
       }
       const steps = stepsOf(curves, series);
       const x = positions(curves, steps, options.axis);
@@ -88,7 +104,7 @@ export function drawTraces(panel, runs, options) {
         traces.push({ x, y: positive(series.y, panel.log), mode, line: { ...line, width: 1 }, opacity: 0.28, hoverinfo: "skip", showlegend: false, legendgroup: group });
       }
       const y = positive(smooth(series.y, options.smoothing), panel.log);
-      traces.push({ x, y, mode, name, line, legendgroup: group, customdata: steps, hovertemplate: "%{y:.4g} · step %{customdata}" });
+      traces.push({ x, y, mode, name, line, legendgroup: group, customdata: describePoints(curves, family), hovertemplate: "%{y:.4g}%{customdata}" });
     });
   }
   return traces;
@@ -101,8 +117,9 @@ export function drawPhases(panel, runs, options) {
   const label = (name) => name.replace("timing_s/", "");
   if (runs.length > 1) {
     return runs.map((run) => ({
-      type: "bar", name: run.name, marker: { color: run.colour }, x: phases.map(label),
-      y: phases.map((name) => average(run.curves.series[name])), hovertemplate: "%{y:.3g} s on average",
+      // Lying, so that names of phases are read without turning the head.
+      type: "bar", orientation: "h", name: run.name, marker: { color: run.colour }, y: phases.map(label),
+      x: phases.map((name) => average(run.curves.series[name])), hovertemplate: "%{x:.3g} s on average",
     }));
   }
   return runs.flatMap((run) => phases.map((name, place) => {
@@ -143,8 +160,8 @@ export function makeLayout(panel, runs, options) {
     font: { color: ink, size: 11 }, hovermode: bars ? "closest" : "x unified", barmode: "group",
     hoverlabel: { bgcolor: cssColour("--surface"), bordercolor: line, font: { color: ink } },
     legend: { ...legend, font: { size: 10.5 } }, showlegend: entries > 1,
-    xaxis: { ...axis, title: { text: bars ? "" : options.axis, standoff: 4 } },
-    yaxis: { ...axis, title: { text: panel.unit, standoff: 4 }, type: panel.log && !panel.phases ? "log" : "linear", exponentformat: "power", range: rangeOf(panel, runs) },
+    xaxis: { ...axis, title: { text: bars ? `${panel.unit}, mean of all steps` : options.axis, standoff: 4 } },
+    yaxis: { ...axis, title: { text: bars ? "" : panel.unit, standoff: 4 }, type: bars ? "category" : panel.log && !panel.phases ? "log" : "linear", exponentformat: "power", ...(bars ? { autorange: "reversed" } : { range: rangeOf(panel, runs) }) },
   };
 }
 

@@ -1,4 +1,4 @@
-// Which metrics stand together in a chart. A family is a metric, or its mean with minimum and maximum as a band.
+// Which metrics stand together in a chart. A family is a metric, or its mean with quantiles and extremes as bands.
 
 // "*" at the end takes every family that begins so; "each" makes a chart of each of them.
 export const SECTIONS = [
@@ -49,25 +49,26 @@ export const SECTIONS = [
   ] },
 ];
 const AXES = new Set(["time", "tokens"]);
-const MEAN = /^(.*)\/(mean|max|min)$/;
+const PARTS = { mean: "mean", max: "high", min: "low", median: "median", p10: "p10", p90: "p90" };
+const PART = /^(.*)\/(mean|max|min|median|p10|p90)$/;
 
-// The families of these metrics: {name, mean, low, high} with the metrics that give them.
+// The families of these metrics: {name, mean, low, high, median, p10, p90} with the metrics that give them.
 export function findFamilies(names) {
   const known = new Set(names);
   const found = new Map();
   for (const name of names) {
     if (AXES.has(name) || name.startsWith("reward_std/")) continue;
-    const [, base, part] = MEAN.exec(name) ?? [];
-    if (!base) {
-      const spread = name.replace(/^reward\//, "reward_std/");
-      found.set(name, { name, mean: name, spread: spread !== name && known.has(spread) ? spread : null });
+    const [, base, part] = PART.exec(name) ?? [];
+    const family = found.get(base ?? name) ?? { name: base ?? name };
+    found.set(family.name, family);
+    if (base) {
+      family[PARTS[part]] = name;
       continue;
     }
-    const family = found.get(base) ?? { name: base };
-    family[{ mean: "mean", max: "high", min: "low" }[part]] = name;
-    found.set(base, family);
+    const spread = name.replace(/^reward\//, "reward_std/");
+    Object.assign(family, { mean: name, spread: spread !== name && known.has(spread) ? spread : null });
   }
-  for (const family of found.values()) family.mean ??= family.high ?? family.low;
+  for (const family of found.values()) family.mean ??= family.median ?? family.high ?? family.low;
   return found;
 }
 

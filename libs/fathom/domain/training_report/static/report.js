@@ -2,6 +2,7 @@
 import { ago, cssColour, el, seriesColours, short } from "./dom.js";
 import { arrangePanels } from "./panels.js";
 import { CONFIG, drawPhases, drawTraces, makeLayout } from "./charts.js";
+import { groupSeeds, mergeSeeds } from "./seeds.js";
 import { drawSample } from "./samples.js";
 
 const POLL_MS = 10_000;
@@ -76,7 +77,7 @@ class GatewaySource {
 class View {
   constructor() {
     this.chosen = null;
-    Object.assign(this, { axis: "step", smoothing: 0, bands: true, filter: "", live: true, sample: {}, closed: [] });
+    Object.assign(this, { axis: "step", smoothing: 0, bands: true, seeds: false, filter: "", live: true, sample: {}, closed: [] });
     try {
       Object.assign(this, JSON.parse(decodeURIComponent(location.hash.slice(1)) || "{}"));
     } catch {
@@ -139,9 +140,23 @@ class Report {
     return changed;
   }
 
+  // The chosen runs, each with the colour that it has everywhere: that of its experiment where seeds are one curve.
   get chosen() {
     const colours = seriesColours();
-    return this.view.chosen.map((name, place) => ({ ...this.runs.get(name), colour: colours[place % colours.length] })).filter((run) => run.data);
+    const runs = this.view.chosen.map((name) => ({ ...this.runs.get(name) })).filter((run) => run.data);
+    const groups = this.view.seeds ? groupSeeds(runs) : runs.map((run) => [run]);
+    groups.forEach((group, place) => group.forEach((run) => { run.colour = colours[place % colours.length]; }));
+    return runs;
+  }
+
+  // Runs as the charts show them: one curve each, or one for all seeds of an experiment.
+  get drawnRuns() {
+    const runs = this.chosen;
+    if (!this.view.seeds) return runs;
+    // Once for all charts, until a run has gone on or the theme has changed.
+    const of = runs.flatMap((run) => [run.data, run.colour]);
+    if (this.joined?.of.length !== of.length || of.some((one, at) => one !== this.joined.of[at])) this.joined = { of, runs: mergeSeeds(runs) };
+    return this.joined.runs;
   }
 
   async choose(name, on) {
@@ -169,6 +184,12 @@ class Report {
     this.#drawCharts();
   }
 
+  #joinSeeds(seeds) {
+    this.#set({ seeds });
+    this.#drawList();
+    this.#drawTable();
+  }
+
   #drawHead() {
     const view = this.view;
     const axes = [["step", "step"], ["hours", "hours"], ["tokens", "tokens trained on"]];
@@ -179,6 +200,8 @@ class Report {
       el("label", {}, "axis", el("select", { id: "axis", onchange: (event) => this.#set({ axis: event.target.value }) }, axes.map(([value, text]) => el("option", { value, selected: value === view.axis }, text)))),
       el("label", {}, "smoothing", el("input", { id: "smoothing", type: "range", min: 0, max: 0.98, step: 0.02, value: view.smoothing, oninput: (event) => this.#set({ smoothing: Number(event.target.value) }) })),
       el("label", {}, el("input", { id: "bands", type: "checkbox", checked: view.bands, onchange: (event) => this.#set({ bands: event.target.checked }) }), "bands"),
+      // Where there is nothing to join the box would do nothing.
+      ...(groupSeeds(this.chosen).length < this.chosen.length ? [el("label", { title: "Runs that differ in seeds alone as one curve: their median, and four fifths of them as its band" }, el("input", { id: "seeds", type: "checkbox", checked: view.seeds, onchange: (event) => this.#joinSeeds(event.target.checked) }), "seeds as one")] : []),
       el("input", { id: "filter", type: "search", placeholder: "metric", "aria-label": "metric", value: view.filter, oninput: (event) => this.#set({ filter: event.target.value }) }),
       el("label", {}, el("input", { id: "live", type: "checkbox", checked: view.live, onchange: (event) => { view.live = event.target.checked; view.keep(); } }), "live"),
       el("button", { id: "theme", type: "button", "aria-label": "Light or dark", onclick: () => this.#switchTheme() }, "◐"));
@@ -200,11 +223,11 @@ class Report {
       if (chosen.has(about.name)) swatch.style.background = chosen.get(about.name);
       const box = el("input", { type: "checkbox", checked: chosen.has(about.name), onchange: (event) => this.choose(about.name, event.target.checked) });
       return el("tr", { data: { training: about.name } },
-        el("td", {}, el("label", {}, box, swatch, about.name)), el("td", {}, about.algorithm), el("td", {}, about.model), el("td", { class: kind }, text),
+        el("td", {}, el("label", {}, box, swatch, about.name)), el("td", { class: "text" }, about.algorithm), el("td", { class: "text" }, about.model), el("td", { class: `text ${kind}` }, text),
         el("td", {}, `${about.step.toLocaleString("en")} of ${about.total ? about.total.toLocaleString("en") : "?"}`),
         el("td", {}, about.started ? new Date(about.started * 1000).toLocaleString() : ""), el("td", {}, about.updated ? `${ago(this.source.now - about.updated)} ago` : ""));
     });
-    const head = el("tr", {}, ["training", "algorithm", "model", "state", "step", "started", "last written"].map((text) => el("th", {}, text)));
+    const head = el("tr", {}, ["training", "algorithm", "model", "state", "step", "started", "last written"].map((text, place) => el("th", { class: place < 4 ? "text" : null }, text)));
     this.parts.list.replaceChildren(el("h2", {}, "Trainings"), rows.length
       ? el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, head), el("tbody", {}, rows)))
       : el("p", { class: "dim" }, "There are none yet: “fathom train grpo” begins one."));
@@ -222,27 +245,28 @@ class Report {
 
   #drawTable() {
     const runs = this.chosen;
-    const components = [...new Set(runs.flatMap((run) => Object.keys(run.curves.series)))].filter((name) => name.startsWith("reward/")).sort();
+    const components = [...new Set(runs.flatMap((run) => Object.keys(run.curves.series)))].filter((name) => name.startsWith("reward/") && !/\/(median|p10|p90)$/.test(name)).sort();
     const names = [...HEADLINES, ...components].filter((name) => runs.some((run) => run.curves.summary[name]));
     const rows = names.flatMap((name) => runs.filter((run) => run.curves.summary[name]).map((run, place) => {
       const one = run.curves.summary[name];
       const swatch = el("i", { class: "swatch" });
       swatch.style.background = run.colour;
-      return el("tr", {}, el("td", {}, place ? "" : name), el("td", {}, swatch, run.name), el("td", {}, short(one.first)), el("td", {}, short(one.last)),
+      return el("tr", {}, el("td", {}, place ? "" : name), el("td", { class: "text" }, swatch, run.name), el("td", {}, short(one.first)), el("td", {}, short(one.last)),
         el("td", {}, short(one.min)), el("td", {}, one.min_step), el("td", {}, short(one.max)), el("td", {}, one.max_step));
     }));
-    const head = el("tr", {}, ["metric", "training", "first", "last", "least", "at step", "most", "at step"].map((text) => el("th", {}, text)));
+    const head = el("tr", {}, ["metric", "training", "first", "last", "least", "at step", "most", "at step"].map((text, place) => el("th", { class: place < 2 ? "text" : null }, text)));
     this.parts.table.replaceChildren(...(rows.length ? [el("h2", {}, "Summary"), el("div", { class: "card scroll" }, el("table", { id: "summary" }, el("thead", {}, head), el("tbody", {}, rows)))] : []));
   }
 
   #drawCharts() {
-    const runs = this.chosen;
+    const runs = this.drawnRuns;
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.curves.series)))].sort();
     const { sections, missing } = arrangePanels(names);
     const wanted = this.view.filter.trim().toLowerCase();
     // While the charts stay the same ones, their curves alone are drawn anew: scroll position and zoom stay.
     const signature = JSON.stringify([sections, wanted, runs.length > 1]);
     if (signature === this.signature) {
+      this.parts.charts.firstChild?.replaceWith(this.#explainBands(runs));
       for (const plot of this.panels.keys()) if (plot.dataset.drawn) this.#draw(plot, true);
       return;
     }
@@ -259,16 +283,25 @@ class Report {
         return el("div", { class: "card", data: { panel: panel.title } }, el("h3", {}, panel.title), plot);
       });
       const charts = el("div", { class: "charts" }, cards);
-      return closed && !wanted ? [el("details", {}, el("summary", {}, el("h2", { style: "display: inline" }, `${title} (${kept.length})`)), charts)] : [el("h2", {}, title), charts];
+      const section = closed && !wanted ? el("details", {}, el("summary", {}, el("h2", { style: "display: inline" }, `${title} (${kept.length})`)), charts) : el("section", {}, el("h2", {}, title), charts);
+      // Sections of few charts stand beside each other.
+      section.style.setProperty("--count", closed ? 99 : cards.length);
+      return [section];
     });
-    this.parts.charts.replaceChildren(...parts, missing.length && runs.length && !wanted ? el("p", { class: "dim", id: "missing" }, `Nothing was measured for: ${missing.join(", ")}.`) : "");
+    this.parts.charts.replaceChildren(this.#explainBands(runs), el("div", { class: "sections" }, parts), missing.length && runs.length && !wanted ? el("p", { class: "dim", id: "missing" }, `Nothing was measured for: ${missing.join(", ")}.`) : "");
+  }
+
+  #explainBands(runs) {
+    const seeds = runs.some((run) => run.curves.merged) ? " Of several seeds: the median, and the range of four fifths of them." : "";
+    const text = this.view.bands ? `Lines are means of a step's rows; the darker band holds four fifths of the rows, the lighter one all.${seeds}` : "";
+    return el("p", { class: "dim", id: "bands-are", hidden: !text || !runs.length }, text);
   }
 
   #draw(plot, again = false) {
     const panel = this.panels.get(plot);
     if (!panel || (plot.dataset.drawn && !again)) return;
     plot.dataset.drawn = "yes";
-    const runs = this.chosen;
+    const runs = this.drawnRuns;
     const traces = (panel.phases ? drawPhases : drawTraces)(panel, runs, this.view);
     globalThis.Plotly.react(plot, traces, makeLayout(panel, runs, this.view), CONFIG);
   }
