@@ -11,12 +11,12 @@ import duckdb
 import pytest
 
 from fathom.core.errors import DeadlineExceeded, InvalidField
+from fathom.domain.chat.tolerant import extract_statement
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.query.free_sql import (
     SqlFallback,
     check_statement,
-    extract_statement,
     format_schema,
 )
 from fathom.services.datafetch.warehouse.statements import run_statement
