@@ -12,16 +12,18 @@ from tests.integration.s3_server import needs_rclone
 from tests.integration.stack.conftest import prepare
 
 pytestmark = pytest.mark.slow
-DISK_FAULTS = ("disk full", "disk slow", "kill -9 planner")
 S3_FAULTS = ("store errors", "store answers half", "store hangs")
 # Some of each kind, and those that hold what could be lost: the queue, the runs, the sessions.
-FAULTS = ("duplicate and reorder", "kill -9 nats", "kill -9 sandbox", "store away", "kill -9 planner")
+FAULTS = (
+    "duplicate and reorder", "kill -9 nats", "kill -9 sandbox", "store away", "disk full", "disk slow",
+    "kill -9 planner",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("names", "on_s3"),
-    [(FAULTS, False), (DISK_FAULTS, False), pytest.param(S3_FAULTS, True, marks=needs_rclone)],
-    ids=["processes", "disk", "s3"],
+    [(FAULTS, False), pytest.param(S3_FAULTS, True, marks=needs_rclone)],
+    ids=["folder", "s3"],
 )
 async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothing(
     tmp_path: Path, tables_dir: Path, corpus_dir: Path, names: tuple[str, ...], on_s3: bool
