@@ -51,6 +51,9 @@ QUOTAS: dict[str, Any] = {
 }
 """Quotas by name, within the bounds of the services (``fathom.core.admission.quota``)."""
 
+PLACEMENTS = ("training.job.placement", "training.job.headPlacement")
+"""Blocks that say where pods of a training may land."""
+
 FREE = {
     "image.digests": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
     "gateway.ingress.annotations": {"type": "string"},
@@ -63,7 +66,8 @@ FREE = {
     "defaults.serviceAnnotations": {"type": "string"},
     "defaults.serviceAccountAnnotations": {"type": "string"},
     "defaults.autoscaling.behavior": {},
-    **{f"{block}.affinity": {} for block in ("defaults", "pod", "nats")},
+    **{f"{block}.affinity": {} for block in ("defaults", "pod", "nats", *PLACEMENTS)},
+    **{f"{block}.nodeSelector": {"type": "string"} for block in PLACEMENTS},
     "networkPolicy.rayOperatorNamespace": {"type": "string"},
     "networkPolicy.ingressNamespace": {"type": "string"},
     "networkPolicy.monitoringNamespace": {"type": "string"},

@@ -119,6 +119,9 @@ def test_kind_is_small_and_gpu_has_gpus() -> None:
     assert ("Deployment", "fathom-policy") not in large
     engines = large["RayService", "fathom-policy"]["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
     assert engines["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+    # A taint keeps nodes for GPUs: services that tolerated it would fill them.
+    tolerant = [doc["metadata"]["name"] for doc in large.values() if "nvidia.com/gpu" in json.dumps(doc)]
+    assert sorted(tolerant) == ["fathom-policy", "fathom-rayjob"]
 
 
 def cores(quantity: str) -> float:

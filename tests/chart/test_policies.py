@@ -199,3 +199,11 @@ def test_the_only_role_submits_training_jobs(documents: tuple[Document, ...], ve
                 assert verb not in rule["verbs"]
                 writing = set(rule["verbs"]) - {"get", "list", "watch"}
                 assert not writing or rule["resources"] == ["rayjobs"]
+
+
+def test_every_pod_may_run_on_nodes_that_are_kept_for_the_release() -> None:
+    """With all nodes tainted, `helm test` and the submitters of trainings waited for one that was not."""
+    found = list(pods(render("helm4", CHART / "ci" / "full-values.yaml")))
+    assert len(found) > 12
+    closed = [name for name, _, spec in found if "fathom" not in {one["key"] for one in spec.get("tolerations", ())}]
+    assert not closed

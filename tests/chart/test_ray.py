@@ -179,3 +179,25 @@ def test_code_is_in_the_image_and_not_fetched_at_the_start(documents: tuple[Docu
         text = json.dumps(document)
         assert "pip install" not in text
         assert "runtimeEnvYAML" not in text
+
+
+def test_workers_land_elsewhere_than_what_must_not_be_lost() -> None:
+    """GPU and spot nodes could be named for all pods of a release alone, services included."""
+    documents = by_key(render("helm4", CHART / "ci" / "gpu-values.yaml"))
+    job = json.loads(documents["ConfigMap", "demo-fathom-rayjob"]["data"]["rayjob.json"])["spec"]
+    (workers,) = (group["template"]["spec"] for group in job["rayClusterSpec"]["workerGroupSpecs"])
+    assert workers["nodeSelector"] == {"pool": "gpu-spot"}
+    assert [taint["key"] for taint in workers["tolerations"]] == ["spot"]
+    for spec in (job["rayClusterSpec"]["headGroupSpec"]["template"]["spec"], job["submitterPodTemplate"]["spec"]):
+        assert spec["nodeSelector"] == {"pool": "gpu"}
+        assert "tolerations" not in spec
+        assert spec["priorityClassName"] == workers["priorityClassName"] == "research-demo-fathom-training"
+
+
+def test_a_job_of_the_values_has_a_place_of_its_own() -> None:
+    settings = ("training.jobs.nightly.headPlacement.nodeSelector.disk=fast",)
+    documents = by_key(render("helm4", CHART / "ci" / "gpu-values.yaml", "demo", *settings))
+    cluster = documents["RayJob", "demo-fathom-nightly"]["spec"]["rayClusterSpec"]
+    assert cluster["headGroupSpec"]["template"]["spec"]["nodeSelector"] == {"disk": "fast"}
+    (workers,) = cluster["workerGroupSpecs"]
+    assert workers["template"]["spec"]["nodeSelector"] == {"pool": "gpu-spot"}

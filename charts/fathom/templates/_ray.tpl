@@ -104,7 +104,7 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* A RayJob: (dict root name job), job = {entrypoint, workers, gpus, resources, deadlineSeconds, ttlSeconds}. */}}
+{{/* A RayJob: (dict root name job), job = {entrypoint, workers, gpus, resources, placement, deadlineSeconds, ttlSeconds}. */}}
 {{- define "fathom.rayjob" -}}
 {{- $root := .root -}}{{- $job := mergeOverwrite (deepCopy $root.Values.training.job) (deepCopy .job) -}}
 {{- $env := include "fathom.trainerEnv" $root -}}
@@ -151,6 +151,7 @@ spec:
       restartPolicy: Never
       securityContext:
         {{- include "fathom.podSecurity" $root | nindent 8 }}
+      {{- include "fathom.placement" (list $root "trainer" $job.headPlacement) | nindent 6 }}
       containers:
         - name: ray-job-submitter
           image: {{ include "fathom.image" (list $root "trainer") | quote }}
@@ -170,7 +171,7 @@ spec:
     headGroupSpec:
       rayStartParams: {dashboard-host: "0.0.0.0", num-cpus: {{ $job.headCpus | quote }}}
       template:
-        {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-head" "resources" $job.headResources "gpus" 0 "env" $env) | nindent 8 }}
+        {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-head" "resources" $job.headResources "gpus" 0 "env" $env "placement" $job.headPlacement) | nindent 8 }}
     {{- if $job.workers }}
     workerGroupSpecs:
       - groupName: learners
@@ -179,6 +180,6 @@ spec:
         maxReplicas: {{ $job.workers }}
         rayStartParams: {}
         template:
-          {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-worker" "resources" $job.resources "gpus" $job.gpus "env" $env) | nindent 10 }}
+          {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-worker" "resources" $job.resources "gpus" $job.gpus "env" $env "placement" $job.placement) | nindent 10 }}
     {{- end }}
 {{- end -}}

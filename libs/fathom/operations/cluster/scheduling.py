@@ -27,7 +27,7 @@ UNFIT = re.compile(r"node\.kubernetes\.io/([\w-]+)")
 TAINT = re.compile(r"\{([^}]*)\}")
 ELSEWHERE = "free the node or zone where it is: kubectl get pv -o wide"
 CLOSED = "kubectl uncordon, when its maintenance is over"
-PLACED = "compare with kubectl get nodes -L"
+PLACED = "compare with kubectl get nodes -L; of trainings training.job.placement and headPlacement count first"
 CLAIMED = "kubectl describe pvc; is there a default StorageClass, and does its provisioner run?"
 
 # Words of the reasons that the plugins of kube-scheduler give, with what each means here. The first that stands in a
@@ -109,7 +109,7 @@ def read_reason(count: int, said: str) -> Reason:
         named = f": {taint[1].strip().rstrip(':')}" if taint else ""
         return Reason(
             f"{nodes} with a taint that its pods do not tolerate{named}",
-            "add it to pod.tolerations in the values, if they may run there"
+            "add it to pod.tolerations in the values, of a training to training.job.placement, if they may run there"
             + ("" if taint else "; kubectl describe nodes | grep Taints"),
         )
     return Reason(f"{nodes}: {said.removeprefix('node(s) ')}", "kubectl describe nodes")
