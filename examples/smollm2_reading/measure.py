@@ -20,23 +20,30 @@ from fathom.operations.shadow.gate import wilson
 from fathom.services.policy.backends.reading.backend import make_request
 from fathom.services.policy.backends.transformers.backend import TransformersBackend
 from fathom.services.policy.config import TransformersModel
+from fathom.services.policy.model import Request
 from fathom.trainers.data.stages.record import Record, read_rows
 
 LEVELS = (0.0, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97)
 
 
-async def write_programs(backend: TransformersBackend, questions: Sequence[str], most: int) -> list[tuple[str, float]]:
-    """Return the program of each question with the geometric mean of its tokens' probabilities."""
+async def complete_all(backend: TransformersBackend, requests: Sequence[Request]) -> list[Completion]:
+    """Return what the model writes to each request, eight at a time."""
     gate = asyncio.Semaphore(8)
 
-    async def write(question: str) -> tuple[str, float]:
+    async def complete(request: Request) -> Completion:
         async with gate:
-            items = [item async for item in backend.generate(make_request(question, most))]
+            items = [item async for item in backend.generate(request)]
             done = items[-1]
             assert isinstance(done, Completion)
-            return done.text.strip(), math.exp(sum(done.log_probs) / max(len(done.log_probs), 1))
+            return done
 
-    return list(await asyncio.gather(*map(write, questions)))
+    return list(await asyncio.gather(*map(complete, requests)))
+
+
+async def write_programs(backend: TransformersBackend, questions: Sequence[str], most: int) -> list[tuple[str, float]]:
+    """Return the program of each question with the geometric mean of its tokens' probabilities."""
+    found = await complete_all(backend, [make_request(question, most) for question in questions])
+    return [(one.text.strip(), math.exp(sum(one.log_probs) / max(len(one.log_probs), 1))) for one in found]
 
 
 def print_levels(records: Sequence[Record], found: Sequence[tuple[str, float]]) -> None:
@@ -51,7 +58,7 @@ def print_levels(records: Sequence[Record], found: Sequence[tuple[str, float]]) 
 
 async def main(options: argparse.Namespace) -> None:
     records = read_rows(options.held, Record)[: options.count]
-    settings = TransformersModel(adapter=options.adapter, threads=options.threads)
+    settings = TransformersModel(folder=options.folder, adapter=options.adapter, threads=options.threads)
     backend = TransformersBackend("reading", settings, options.models)
     await backend.load()
     found = await write_programs(backend, [record.messages[-1].content for record in records], options.most)
@@ -64,6 +71,7 @@ async def main(options: argparse.Namespace) -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("held", type=Path, help="rows that no training has seen")
+    parser.add_argument("--folder", type=Path, help="whole model, such as one with an adapter merged; none is SmolLM2")
     parser.add_argument("--adapter", type=Path, help="LoRA adapter; none is the raw model")
     parser.add_argument("--models", type=Path, default=Path(".fathom/models"), help="folder with SmolLM2")
     parser.add_argument("--most", type=int, default=256, help="longest program in tokens")

@@ -3,7 +3,7 @@
 Reads every set in ``tests/golden/blind/questions`` (written from README and data, without knowledge of the code, and
 committed before its first run), or those that ``FATHOM_BENCH_BLIND`` names, separated by commas. The reference policy
 answers; ``FATHOM_BENCH_BLIND_MODEL`` is the base URL of an OpenAI-compatible endpoint that answers in its place.
-``FATHOM_BENCH_BLIND_READER`` is a LoRA adapter of SmolLM2, or "raw": the engine ``reading`` answers with it, and only the
+``FATHOM_BENCH_BLIND_READER`` is a LoRA adapter of SmolLM2, a whole model's folder, or "raw": the engine ``reading`` answers with it, and only the
 whole English questions are asked, which it has learnt to read (``FATHOM_BENCH_BLIND_RULES=1``: by the reference policy,
 for comparison). Such runs are parts of sets, which nothing records.
 A set's first run is recorded in ``tests/golden/blind/records.yaml``; later ones are named as such.
@@ -71,7 +71,8 @@ async def run() -> None:
 def make_models(url: str, reader: str = "") -> dict[str, Any]:
     """Return the models of the stack: the reference policy, and the endpoint or the reading model if there is one."""
     if reader:
-        network = {"adapter": None if reader == "raw" else reader, "threads": 1}
+        place = "folder" if (Path(reader) / "config.json").is_file() else "adapter"
+        network = {"threads": 1} if reader == "raw" else {place: reader, "threads": 1}
         # A model that has not learnt the language writes on for as long as it may.
         tokens = UNTRAINED_TOKENS if reader == "raw" else 256
         return {

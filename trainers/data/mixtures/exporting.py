@@ -32,6 +32,7 @@ LIMITS: Mapping[tuple[str, str], int] = MappingProxyType(
         ("repair", "dpo"): 100,
         # All there are: what a program looks like is learnt by nothing else.
         ("reading", "sft"): 20_000,
+        ("reading", "dpo"): 20_000,
     }
 )
 

@@ -18,7 +18,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.programs.asking import SYSTEM, find_strange_words, read_program, write_program
 from fathom.domain.text.overlap import Leak, Text, find_leaks
 from fathom.trainers.data.queries.record import Query, read_lines
-from fathom.trainers.data.stages.record import Record, Turn, describe_failure, make_id
+from fathom.trainers.data.stages.record import Record, Turn, describe_failure, make_id, update
 
 STAGE: Literal["reading"] = "reading"
 
@@ -107,6 +107,30 @@ def make_record(place: str, example: Example) -> Record:
         messages=(Turn(role="system", content=SYSTEM), Turn(role="user", content=example.question)),
         output=output,
     )
+
+
+def pair_readings(records: Sequence[Record], written: Sequence[Sequence[str]], model: str) -> Readings:
+    """Return the rows with the first wrong program that a model wrote of their question as their worse output.
+
+    ``written`` has the model's programs of each row; "" is one that has no end. Counted by reason are the rows of which
+    it wrote no wrong one.
+    """
+    found = Readings()
+    for record, programs in zip(records, written, strict=True):
+        # One that was cut off says nothing about what is wrong in it.
+        whole = [program for program in programs if program]
+        wrong = next((program for program in whole if list_steps(program) != list_steps(record.output)), "")
+        if wrong:
+            reason = f"{model} wrote another program"
+            found.records.append(update(record, rejected=wrong, reason=reason, tags={"sampled": model}))
+        else:
+            count(found, "every program is right" if whole else "no program has an end")
+    return found
+
+
+def list_steps(program: str) -> list[str]:
+    """Return the steps in an order of their own, since two programs with the same steps compute the same."""
+    return sorted(program.splitlines())
 
 
 def list_leaks(records: Sequence[Record], held: Sequence[Query], share: float) -> dict[str, Leak]:

@@ -16,7 +16,7 @@ from fathom.trainers.commands.reading_files import write_readings
 from fathom.trainers.data.export import tokens
 from fathom.trainers.data.mixtures.exporting import build_rows
 from fathom.trainers.data.queries.record import read_queries
-from fathom.trainers.data.stages.reading import make_readings, read_examples
+from fathom.trainers.data.stages.reading import make_readings, pair_readings, read_examples
 from fathom.trainers.data.stages.record import Record, read_rows
 
 GOLD = {"id": "a", "question": "What did gold return in 2011?", "program": 'ret(within(series("gold", GOLD), "2011"))'}
@@ -77,6 +77,25 @@ async def test_rows_are_exported_with_loss_on_the_program_alone(tmp_path: Path) 
     built = await build_rows(found.records, "sft")
     assert [row["messages"][-1]["content"] for row in built.rows] == [one.output for one in found.records]
     assert [message["weight"] for message in built.rows[0]["messages"] if "weight" in message][-1] == 1
+
+
+async def test_a_wrong_program_of_the_model_is_the_worse_side_of_a_pair(tmp_path: Path) -> None:
+    [gold] = make_readings(read_examples([write(tmp_path / "x.jsonl", GOLD)]), "en", [], 0.7).records
+    wrong = 'maximum(within(series("gold"), "2011"))'
+    paired = pair_readings([gold, gold, gold], [["", gold.output, wrong], [gold.output], [""]], "small")
+    assert [(one.output, one.rejected, one.tags["sampled"]) for one in paired.records] == [
+        (gold.output, wrong, "small")
+    ]
+    assert paired.left_out == {"every program is right": 1, "no program has an end": 1}
+    built = await build_rows(paired.records, "dpo")
+    assert built.rows[0]["chosen"][0]["content"] == gold.output
+    assert built.rows[0]["rejected"][0]["content"] == wrong
+
+
+def test_the_same_steps_in_another_order_are_no_wrong_program(tmp_path: Path) -> None:
+    [gold] = make_readings(read_examples([write(tmp_path / "x.jsonl", GOLD)]), "en", [], 0.7).records
+    both = gold.model_copy(update={"output": "first\nsecond"})
+    assert not pair_readings([both], [["second\nfirst"]], "small").records
 
 
 class LoadingPolicy:
