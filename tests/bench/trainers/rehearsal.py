@@ -28,11 +28,12 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train" / "grpo.yam
 ALGORITHMS = {"a": "grpo", "b": "ppo"}
 """Algorithm by training; the second takes its episodes from the durable queue."""
 SMALL = (
-    "trainer.world_size=2", "model.hidden=16", "model.layers=1", "data.train_batch_size=2", "rollout.n=8",
+    "model.hidden=16", "model.layers=1", "data.train_batch_size=2", "rollout.n=8",
     "actor.ppo_mini_batch_size=2", "trainer.test_freq=0", "trainer.val_before_train=false", "trainer.loggers=[jsonl]",
     "trainer.save_freq=1", "trainer.keep_checkpoints=2", "collapse.enable=false", "rollout.record=false",
 )  # fmt: skip
 OF_PPO = ("critic.ppo_mini_batch_size=2", "rollout.transport=queue")
+ON_NODES, IN_DRIVER = ("trainer.world_size=2",), ("trainer.use_ray=false", "trainer.world_size=1")
 # The second training has one rank on each node.
 PLACES = (3, 1)
 ATTEMPTS = 12
@@ -73,10 +74,13 @@ class Result:
 
 
 class Rehearsal:
-    """The stack, the store, the nodes; plays pairs of trainings on them."""
+    """The stack, the store, the nodes; plays pairs of trainings on them.
 
-    def __init__(self, folder: Path, steps: int) -> None:
-        self.folder, self.steps = folder, steps
+    Without nodes each driver is its training's only learner, which costs a third of the processes.
+    """
+
+    def __init__(self, folder: Path, steps: int, has_nodes: bool = True, store_away_s: float = STORE_AWAY_S) -> None:
+        self.folder, self.steps, self.has_nodes, self.store_away_s = folder, steps, has_nodes, store_away_s
         self.within_s = START_S + STEP_WITHIN_S * steps
         self.drivers: dict[str, Driver] = {}
 
@@ -88,13 +92,14 @@ class Rehearsal:
         url, self.s3 = await contexts.enter_async_context(s3_store(self.folder))
         settings = LocalSettings(
             home=self.folder / "home", processes=True, gateway_port=0, store=url,
-            models={"rules": {"engine": "rules"}}, ready_timeout_s=180,
+            models={"rules": {"engine": "rules"}}, ready_timeout_s=300,
         )  # fmt: skip
         self.stack = LocalStack(settings)
         self.endpoints: Endpoints = await contexts.enter_async_context(self.stack.running())
         self.store: ObjectStore = open_store(url)
         contexts.push_async_callback(self.store.close)
-        self.ray = await contexts.enter_async_context(RayNodes(self.folder, PLACES).running())
+        if self.has_nodes:
+            self.ray = await contexts.enter_async_context(RayNodes(self.folder, PLACES).running())
 
     def make_driver(self, run: str, training: str, model: str) -> Driver:
         """Return the driver of a training, whose disk is another one in every attempt."""
@@ -104,15 +109,17 @@ class Rehearsal:
         def arguments(attempt: int) -> Sequence[str]:
             return (
                 algorithm, "--config", str(EXAMPLE), *SMALL, *(OF_PPO if algorithm == "ppo" else ()),
+                *(ON_NODES if self.has_nodes else IN_DRIVER),
                 f"model.name={model}", f"trainer.total_training_steps={self.steps}",
                 f"trainer.output={self.folder}/disk/{name}.{attempt}/{name}",
             )  # fmt: skip
 
         environ = {
             "FATHOM_RUNTIME_ENDPOINTS": json.dumps(dict(self.endpoints.services)),
-            "FATHOM_RUNTIME_STORE_URL": self.endpoints.store, "RAY_ADDRESS": self.ray.address,
-            "TMPDIR": str(self.folder / "disk"), **OPEN,
+            "FATHOM_RUNTIME_STORE_URL": self.endpoints.store, "TMPDIR": str(self.folder / "disk"), **OPEN,
         }  # fmt: skip
+        if self.has_nodes:
+            environ["RAY_ADDRESS"] = self.ray.address
         return Driver(name, self.folder, arguments, environ)
 
     async def play(self, run: str, strikes: Sequence[Strike] = ()) -> Result:
@@ -129,6 +136,10 @@ class Rehearsal:
         attempts = {name: driver.attempts for name, driver in self.drivers.items()}
         return Result(weights, lines, time.monotonic() - started, attempts)
 
+    def list_parts(self) -> list[str]:
+        """Return the names of all parts that are there to be killed."""
+        return [part for part in PARTS if self.has_nodes or part not in OF_NODES]
+
     def steps_of(self, training: str) -> int:
         lines = self.drivers[training].read_lines()
         return int(lines[-1]["step"]) if lines else 0
@@ -144,7 +155,7 @@ class Rehearsal:
                   for name, driver in self.drivers.items()}  # fmt: skip
         strike.at = {name: self.steps_of(name) for name in self.drivers}
         started = time.monotonic()
-        for part in PARTS if strike.part == ALL else (strike.part,):
+        for part in self.list_parts() if strike.part == ALL else (strike.part,):
             await PARTS[part](self)
         for name, driver in self.drivers.items():
             await eventually(
@@ -192,7 +203,7 @@ async def kill_node(rehearsal: Rehearsal) -> None:
 async def kill_store(rehearsal: Rehearsal) -> None:
     """Kill the S3 server, and start it again over its folder after some seconds."""
     await rehearsal.s3.stop()
-    await asyncio.sleep(STORE_AWAY_S)
+    await asyncio.sleep(rehearsal.store_away_s)
     await rehearsal.s3.start()
 
 
@@ -222,6 +233,7 @@ PARTS: dict[str, Callable[[Rehearsal], Awaitable[None]]] = {
     "S3 server": kill_store,
     "Ray node": kill_node,
 }
+OF_NODES = frozenset({"learner's rank", "Ray node"})
 ALL = "all at once"
 
 
@@ -271,12 +283,10 @@ def is_equal(metric: str, value: float, other: float | None) -> bool:
     return value == other
 
 
-async def rehearse(
-    folder: Path, steps: int, strikes: Sequence[Strike], quiet: Path | None = None
-) -> tuple[Result, Result]:
+async def rehearse(rehearsal: Rehearsal, strikes: Sequence[Strike], quiet: Path | None = None) -> tuple[Result, Result]:
     """Play the pair of trainings undisturbed, unless ``quiet`` has what came of it, then with the strikes."""
+    steps = rehearsal.steps
     async with AsyncExitStack() as contexts:
-        rehearsal = Rehearsal(folder, steps)
         await rehearsal.enter(contexts)
         undisturbed = read_result(quiet, steps) if quiet is not None else None
         if undisturbed is None:
@@ -345,7 +355,7 @@ async def run(folder: str = "") -> None:
             # Sockets of Ray lie below, whose names may have about 100 characters.
             place = Path(contexts.enter_context(tempfile.TemporaryDirectory(prefix="rehearse-", dir="/tmp")))
         try:
-            quiet, struck = await rehearse(place, steps, strikes, quiet_file)
+            quiet, struck = await rehearse(Rehearsal(place, steps), strikes, quiet_file)
             differences = find_differences(quiet, struck, strikes)
         finally:
             print_strikes(strikes)
