@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
@@ -60,9 +59,7 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
     # The catalog lists measures such as "moving average" as names of prices, their input.
     own = _join_names([spec for spec in specs if not spec.default], query, layer)
     names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
-    paired, is_single = _find_pairing(mentions), _has_single_value(query, specs)
-    if paired:
-        yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
+    is_single = _has_single_value(query, specs)
     extremes = {Statistic.MAX, Statistic.MIN}
     edges = [item for item in mentions if item.value in ("max", "min")]
     if extremes <= set(query.statistics) and list_words("relations", "moves") & expressed:
@@ -108,13 +105,10 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
 def _is_decisive_unknown(text: str, mention: Mention, query: Query) -> bool:
     """Return whether a question is another one without a word that is unknown."""
     words = normal(text[slice(*mention.span)])
-    # Whoever sees the figures of both periods can compare them.
-    is_shown = len(query.periods) > 1 and query.statistics and words in list_words("decisive", "comparison")
     # A time that is named by what happened in it, while the figures are of all times.
     is_event = says("of_event", text[: mention.start]) or cue("event_behind").match(text, mention.end)
     is_timeless = query.start is None and query.end is None
-    # A ranking by something that was not understood is another ranking.
-    return bool((is_decisive(words) and not is_shown) or query.order or (is_event and is_timeless))
+    return bool(is_decisive(words) or (is_event and is_timeless))
 
 
 def _find_contradictions(text: str, mentions: Sequence[Mention], specs: Sequence[IndicatorSpec]) -> Iterator[Objection]:
@@ -159,7 +153,7 @@ def _explain_measure(measure: str, expressed: set[str], asked: set[str], *, is_c
         return "there is one value in this time, from which it is not computed"
     if is_computing:
         return f"the figures are {', '.join(sorted(expressed))}"
-    if not is_computed(measure):
+    if measure not in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed"):
         return "the figures are the series it is computed from"
     return "" if asked & list_words("relations", "series") else "the figures are the series, not its measure"
 
@@ -173,38 +167,12 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
     return all(days <= shortest.get(query.frequency or spec.frequency, 0) for spec in specs)
 
 
-def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Mention]:
-    """Return the mentions, with words such as "worst" and "altogether" as the measure that is computed for them."""
-    expressed = _list_measures(query, _list_specs(query, layer)) - {"price"}
-    computed = expressed & set(map(str, (*query.statistics, query.outer, query.transform)))
-    settled = []
-    for item in mentions:
-        # A measure of its own stays as it was asked; what modifies one means the one that is computed.
-        is_modifier = (
-            item.kind == MentionKind.MEASURE and item.value in list_words("relations", "modifiers") - expressed
-        )
-        options = computed.intersection(_list_options(item.value)) if is_modifier else set()
-        settled.append(replace(item, value=next(iter(options))) if len(options) == 1 else item)
-    return settled
-
-
 def _is_in(words: str, names: str) -> bool:
     """Return whether words, in singular or plural, stand in the names; a number never does."""
     if is_chinese(words):
         return words in names
     pattern = rf"(?<!\w){re.escape(words.removesuffix('s'))}s?(?!\w)"
     return not words.isdecimal() and re.search(pattern, names) is not None
-
-
-def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
-    """Return the second period of names that each have a period of their own ("Apple in 2019, Oracle in 2020")."""
-    named, periods = select(mentions, MentionKind.ENTITY, MentionKind.PERIOD), select(mentions, MentionKind.PERIOD)
-    is_turning = len(named) >= 4 and all(one.kind != other.kind for one, other in pairwise(named))
-    return periods[1] if is_turning and len({item.value for item in periods}) > 1 else None
-
-
-def is_computed(measure: str) -> bool:
-    return measure in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed")
 
 
 def _list_options(measure: str) -> list[str]:
@@ -216,15 +184,13 @@ def _list_options(measure: str) -> list[str]:
 def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> set[str]:
     """Return the measures that a query computes."""
     # A price names what the figures are, whatever is computed of them.
-    found = {"price", *map(str, filter(None, (*query.statistics, query.outer, query.transform, query.combination)))}
+    found = {"price", *map(str, filter(None, (*query.statistics, query.transform)))}
     formulas = " ; ".join([*query.indicators, *(spec.formula for spec in specs)])
     found.update(re.findall(r"\b(yoy|qoq|mom|ttm)\(", formulas))
+    found |= {"ratio"} if "/" in formulas else set()
+    found |= {"spread"} if " - " in formulas else set()
     # One figure for each of several names is all that ranking them takes.
-    is_ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
-    flags = {"ratio": "/" in formulas, "spread": " - " in formulas, "rank": is_ranked}
-    found.update(measure for measure, is_there in flags.items() if is_there)
-    # "Fell below" is a condition with a verb of moving.
-    found.update(list_words("relations", "moves") if query.filters else ())
+    found |= {"rank"} if query.statistics and len(query.entities) > 1 else set()
     return found if query.statistics else found | list_words("relations", "plain")
 
 
@@ -238,7 +204,7 @@ def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set
 
 def _list_counts(query: Query) -> set[str]:
     """Return the numbers that say how many of something a query has: entities, indicators, years, rows."""
-    found = {1, len(query.entities), len(query.indicators), len(query.periods), query.limit, query.tail}
+    found = {1, len(query.entities), len(query.indicators), query.limit, query.tail}
     if query.start and query.end:
         years = query.end.year - query.start.year
         months = years * 12 + query.end.month - query.start.month + 1

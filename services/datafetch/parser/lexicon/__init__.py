@@ -102,15 +102,6 @@ def list_words(file: str, *classes: str) -> frozenset[str]:
     return frozenset(walk(load(file), not classes))
 
 
-def list_terms() -> Iterator[tuple[str, str]]:
-    """Yield the words for measures and how to show them with their values, and function words with none."""
-    yield from (
-        (word, value) for file in ("measures", "outputs") for value, words in load(file).items() for word in words
-    )
-    # A word that is most like one of these asks for nothing; those of one character are too like everything.
-    yield from ((word, "") for word in sorted(list_words("function_words")) if len(word) > 1)
-
-
 @cache
 def load_known_words() -> frozenset[str]:
     """Return all words of the lexicons in small letters; none of them is a name."""

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ("S&P 500 close 3 months before March 2020", "3 months before"),
         ("Apple H1 minus Microsoft H2 2020 return", "H1"),
         ("Apple in 2019 with Microsoft in 2020: return", "2020"),
-        ("from the peak in 2000 to the trough in 2002 how far did the NASDAQ fall", "peak"),
+        ("from the peak in 2000 to the trough in 2002 how far did the NASDAQ fall", "2002"),
         ("return of a portfolio of 60% Apple and 40% gold from 2015 to 2020", "portfolio"),
         ("Was inflation above the fed funds rate in 1975", "above"),
         ("returns of GE by century", "century"),
@@ -78,7 +78,6 @@ async def test_a_series_that_begins_after_the_period_says_so(engine: Engine) -> 
     "question",
     [
         "Rank gold, oil and the S&P 500 by return from 2009 to 2018",
-        "Average monthly close of Apple in 2020",
         "What was the highest close of Best Buy in 2021, rounded to two decimals?",
         "请问微软2021年的最大回撤是多少？保留两位小数",
     ],
