@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from fathom.services.datafetch.catalog.layer import Layer
@@ -25,6 +25,8 @@ DENIED = re.compile(rf"\b{DENYING}\w+")
 DENYING_ZH = re.compile(r"([不未非无])..")
 # Shorter words of a definition define nothing: "or", "for".
 DEFINING = re.compile(r"[a-z]{5,}")
+# What a unit says besides its name: whether it is seasonally adjusted, and the base year of an index.
+UNIT_MARK = re.compile(r"(?<=\()(?:SA|NSA)|[\d-]+=100")
 # Days of the longest period of each length.
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
@@ -56,19 +58,24 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
 def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer: Layer) -> Iterator[Objection]:
     specs = _list_specs(query, layer)
     expressed, asked = _list_measures(query, specs), {item.value for item in mentions}
-    counts = _list_counts(query) | {mark for spec in specs for mark in re.findall(r"\((SA|NSA)", spec.unit)}
+    counts = _list_counts(query) | {
+        mark for spec in specs for mark in re.findall(r"(?<=\()(?:SA|NSA)|[\d-]+=100", spec.unit)
+    }
     # The catalog lists measures such as "moving average" as names of prices, their input.
     own = _join_names([spec for spec in specs if not spec.default], query, layer)
     names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
     paired, is_single = _find_pairing(mentions), _has_single_value(query, specs)
     if paired:
-        yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
+        yield Objection(*paired.span, "every name has a period of its own, and a query has all for each", decisive=True)
     extremes = {Statistic.MAX, Statistic.MIN}
     edges = [item for item in mentions if item.value in ("max", "min")]
     if extremes <= set(query.statistics) and list_words("relations", "moves") & expressed:
         yield Objection(*edges[0].span, "a move between two extremes is none of the whole period", decisive=True)
     elif edges and extremes & set(query.statistics) and is_single:
         yield Objection(*edges[0].span, "there is one value in this time, and no highest or lowest", decisive=True)
+    steps = select(mentions, MentionKind.FREQUENCY)
+    if steps and Statistic.MEAN in query.statistics and list_words("relations", "moves") & set(query.statistics):
+        yield Objection(*steps[0].span, "the mean is that of the values, and not of their moves", decisive=True)
     yield from _find_contradictions(text, mentions, specs)
     for mention in mentions:
         words = normal(text[slice(*mention.span)])
@@ -113,8 +120,7 @@ def _is_decisive_unknown(text: str, mention: Mention, query: Query) -> bool:
     # A time that is named by what happened in it, while the figures are of all times.
     is_event = says("of_event", text[: mention.start]) or cue("event_behind").match(text, mention.end)
     is_timeless = query.start is None and query.end is None
-    # A ranking by something that was not understood is another ranking.
-    return bool((is_decisive(words) and not is_shown) or query.order or (is_event and is_timeless))
+    return bool((is_decisive(words) and not is_shown) or (is_event and is_timeless))
 
 
 def _find_contradictions(text: str, mentions: Sequence[Mention], specs: Sequence[IndicatorSpec]) -> Iterator[Objection]:
@@ -159,7 +165,7 @@ def _explain_measure(measure: str, expressed: set[str], asked: set[str], *, is_c
         return "there is one value in this time, from which it is not computed"
     if is_computing:
         return f"the figures are {', '.join(sorted(expressed))}"
-    if not is_computed(measure):
+    if measure not in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed"):
         return "the figures are the series it is computed from"
     return "" if asked & list_words("relations", "series") else "the figures are the series, not its measure"
 
@@ -171,21 +177,6 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
     days = (query.end - query.start).days + 1
     shortest = {Frequency.DAILY: 1, Frequency.WEEKLY: 7, **LONGEST}
     return all(days <= shortest.get(query.frequency or spec.frequency, 0) for spec in specs)
-
-
-def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Mention]:
-    """Return the mentions, with words such as "worst" and "altogether" as the measure that is computed for them."""
-    expressed = _list_measures(query, _list_specs(query, layer)) - {"price"}
-    computed = expressed & set(map(str, (*query.statistics, query.outer, query.transform)))
-    settled = []
-    for item in mentions:
-        # A measure of its own stays as it was asked; what modifies one means the one that is computed.
-        is_modifier = (
-            item.kind == MentionKind.MEASURE and item.value in list_words("relations", "modifiers") - expressed
-        )
-        options = computed.intersection(_list_options(item.value)) if is_modifier else set()
-        settled.append(replace(item, value=next(iter(options))) if len(options) == 1 else item)
-    return settled
 
 
 def _is_in(words: str, names: str) -> bool:
@@ -203,10 +194,6 @@ def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
     return periods[1] if is_turning and len({item.value for item in periods}) > 1 else None
 
 
-def is_computed(measure: str) -> bool:
-    return measure in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed")
-
-
 def _list_options(measure: str) -> list[str]:
     """Return the measures that a query may express a measure by."""
     options: list[str] = load("relations")["expressed_by"].get(measure, [measure])
@@ -216,15 +203,13 @@ def _list_options(measure: str) -> list[str]:
 def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> set[str]:
     """Return the measures that a query computes."""
     # A price names what the figures are, whatever is computed of them.
-    found = {"price", *map(str, filter(None, (*query.statistics, query.outer, query.transform, query.combination)))}
+    found = {"price", *map(str, filter(None, (*query.statistics, query.transform)))}
     formulas = " ; ".join([*query.indicators, *(spec.formula for spec in specs)])
     found.update(re.findall(r"\b(yoy|qoq|mom|ttm)\(", formulas))
+    found |= {"ratio"} if "/" in formulas else set()
+    found |= {"spread"} if " - " in formulas else set()
     # One figure for each of several names is all that ranking them takes.
-    is_ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
-    flags = {"ratio": "/" in formulas, "spread": " - " in formulas, "rank": is_ranked}
-    found.update(measure for measure, is_there in flags.items() if is_there)
-    # "Fell below" is a condition with a verb of moving.
-    found.update(list_words("relations", "moves") if query.filters else ())
+    found |= {"rank"} if query.statistics and len(query.entities) > 1 else set()
     return found if query.statistics else found | list_words("relations", "plain")
 
 
