@@ -47,6 +47,7 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
     joined: list[Objection] = []
     for item in found:
         last = joined[-1] if joined else None
+        # Neighbours are one phrase to a reader, and the graver of two reasons is the one to give.
         if last is not None and not text[last.end : item.start].strip():
             reason = item.reason if item.decisive and not last.decisive else last.reason
             joined[-1] = Objection(last.start, max(last.end, item.end), reason, last.decisive or item.decisive)
@@ -67,12 +68,16 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
     paired, is_single = _find_pairing(mentions), _has_single_value(query, specs)
     if paired:
         yield Objection(*paired.span, "every name has a period of its own, and a query has all for each", decisive=True)
+    # "From the peak to the trough": a table of both extremes lacks the move between them, and the move that
+    # it may have is the one from the first day to the last.
     extremes = {Statistic.MAX, Statistic.MIN}
     edges = [item for item in mentions if item.value in ("max", "min")]
     if extremes <= set(query.statistics) and list_words("relations", "moves") & expressed:
         yield Objection(*edges[0].span, "a move between two extremes is none of the whole period", decisive=True)
     elif edges and extremes & set(query.statistics) and is_single:
         yield Objection(*edges[0].span, "there is one value in this time, and no highest or lowest", decisive=True)
+    # "Added on average per month" is the mean of twelve changes. The mean of the levels and the change of the
+    # year stand beside each other here, and either looks like it.
     steps = select(mentions, MentionKind.FREQUENCY)
     if steps and Statistic.MEAN in query.statistics and list_words("relations", "moves") & set(query.statistics):
         yield Objection(*steps[0].span, "the mean is that of the values, and not of their moves", decisive=True)
@@ -149,8 +154,10 @@ def _makes_other_price(
     """
     parts = re.split(r"[\s-]+", normal(text[slice(*mention.span)]))
     defined = normal(" ".join(f"{spec.name} {spec.name_zh} {spec.definition}" for spec in specs))
+    # Words of the definition itself say what the price is anyway.
     if len(parts) > 1 and all(_is_in(part, defined) for part in parts):
         return False
+    # "Bid price" is another price; "Zorbly, the price of" is not.
     behind = [item for item in mentions if item.start >= mention.end and not text[mention.end : item.start].strip(" -")]
     is_attribute = any(item.kind == MentionKind.INDICATOR for item in behind)
     return is_attribute or (_has_single_value(query, specs) and not query.statistics)
@@ -174,6 +181,7 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
     """Return whether the period of a query holds one value of each series."""
     if query.start is None or query.end is None or not specs:
         return False
+    # Weekends and holidays make a month or a week shorter, never longer.
     days = (query.end - query.start).days + 1
     shortest = {Frequency.DAILY: 1, Frequency.WEEKLY: 7, **LONGEST}
     return all(days <= shortest.get(query.frequency or spec.frequency, 0) for spec in specs)
@@ -183,6 +191,7 @@ def _is_in(words: str, names: str) -> bool:
     """Return whether words, in singular or plural, stand in the names; a number never does."""
     if is_chinese(words):
         return words in names
+    # Whole words only: a rate is no part of an exchange.
     pattern = rf"(?<!\w){re.escape(words.removesuffix('s'))}s?(?!\w)"
     return not words.isdecimal() and re.search(pattern, names) is not None
 
@@ -190,6 +199,7 @@ def _is_in(words: str, names: str) -> bool:
 def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
     """Return the second period of names that each have a period of their own ("Apple in 2019, Oracle in 2020")."""
     named, periods = select(mentions, MentionKind.ENTITY, MentionKind.PERIOD), select(mentions, MentionKind.PERIOD)
+    # "Apple and Oracle in 2019 and 2020" pairs nothing: each name has both periods.
     is_turning = len(named) >= 4 and all(one.kind != other.kind for one, other in pairwise(named))
     return periods[1] if is_turning and len({item.value for item in periods}) > 1 else None
 
@@ -216,6 +226,7 @@ def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> set[str]:
 def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set[str]) -> set[str]:
     """Return the frequencies that the figures have, that their statistics are of, or whose single period is asked."""
     found = {query.frequency, query.every, *(spec.frequency for spec in specs)} - {Frequency.NATIVE}
+    # An annualised return is one figure a year, though its price is daily.
     found |= {Frequency(density) for measure, density in load("relations")["densities"].items() if measure in expressed}
     days = (query.end - query.start).days + 1 if query.start and query.end else max(LONGEST.values()) + 1
     return set(map(str, found | {density for density, longest in LONGEST.items() if days <= longest}))
@@ -224,6 +235,7 @@ def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set
 def _list_counts(query: Query) -> set[str]:
     """Return the numbers that say how many of something a query has: entities, indicators, years, rows."""
     found = {1, len(query.entities), len(query.indicators), len(query.periods), query.limit, query.tail}
+    # "The five years to 2020" counts what its days say already.
     if query.start and query.end:
         years = query.end.year - query.start.year
         months = years * 12 + query.end.month - query.start.month + 1
@@ -233,6 +245,7 @@ def _list_counts(query: Query) -> set[str]:
 
 def _list_specs(query: Query, layer: Layer) -> list[IndicatorSpec]:
     """Return the indicators of a query, including those within formulas such as ``yoy(gdpc1)``."""
+    # Names of functions fall out, since no indicator is called like one.
     names = dict.fromkeys(name for text in query.indicators for name in re.findall(r"[a-z]\w*", text))
     return [layer.indicators[name] for name in names if name in layer.indicators]
 

@@ -41,11 +41,13 @@ class _Builder:
 
     def __post_init__(self) -> None:
         self.text = self.draft.text
+        # The period comes last: where a change begins depends on what is computed.
         self.statistics = find_statistics(self.draft, self.names, self.transform)
         self.reading, self.period = self._choose_period()
 
     def build(self) -> Query:
         draft, transform, statistics = self.draft, self.transform, self.statistics
+        # A rate has the currency that is priced first, as "USD/JPY" is yen per dollar.
         entities = draft.entities[::-1] if self.is_cross and self._is_first_priced() else draft.entities
         is_refused = bool(self.reading.impossible) or self._has_lost_period()
         query = Query(
@@ -79,6 +81,7 @@ class _Builder:
         Every rate is stored per euro, so it is the quotient of two series.
         """
         kinds = [self.draft.layer.entities[ident].kind for ident in self.draft.entities]
+        # Beside other figures two currencies are two columns.
         is_asked = kinds == ["currency"] * 2 and list(self.names) == ["eur_rate"]
         return is_asked and says("per", self.text) and not says("euro_currency", self.text)
 
@@ -94,6 +97,7 @@ class _Builder:
         """Return the periods as the measures take them, and the one from the first to the last day."""
         entities, layer, reading = self.draft.entities, self.draft.layer, self.draft.reading
         period = in_fiscal(reading.whole, layer.get_calendar(layer.entities[entities[0]] if entities else None))
+        # The base of a change over time is read by the transform itself.
         later = _drop_base_period(reading.periods, period, STEP_MONTHS.get(self.transform, 0))
         if later is not None:
             reading, period = replace(reading, periods=(later,)), later
@@ -129,6 +133,7 @@ class _Builder:
     def _choose_unit(self) -> str:
         """Return the unit of the answer; a change of rates may be asked for in basis points."""
         is_rates = len(self.specs) == len(self.names) > 0 and all(map(is_rate, self.specs))
+        # The points of "by how many basis points" are those of the answer, not of the stored rate.
         if is_rates and tuple(self.statistics) == (Statistic.CHANGE,) and says("basis", self.text):
             return "basis points"
         unit = parse_unit(self.draft.unit) if self.draft.unit else None
@@ -145,6 +150,7 @@ class _Builder:
 
         Adjacent ones (2020 and 2021) are one range for a series, but not for a statistic of each.
         """
+        # In the order of time, whatever the order of the words; the same range said twice is one.
         ranges = sorted({(p.start, p.end) for p in self.reading.periods if p.start and p.end and not p.fiscal})
         has_gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(ranges))
         return tuple(ranges) if len(ranges) > 1 and (has_gaps or self.statistics) else ()
@@ -154,6 +160,7 @@ class _Builder:
         periods = self.reading.periods
         is_move = not BETWEEN_DATES.isdisjoint(self.statistics)
         # A move has two ends; of two days that nothing joins neither is a time over which something moves.
+        # Fiscal periods have other days for each company, and an open one has no last day to compute at.
         lost = [p for p in periods if not p.start or not p.end or p.fiscal or (is_move and p.start == p.end)]
         if len(periods) < 2 or not self.statistics or not lost:
             return False
@@ -204,6 +211,7 @@ def _join_points(text: str, periods: Sequence[Period]) -> Period | None:
         return None
     # Open ends sort last, and None must not be compared with dates.
     one, other = sorted(periods, key=lambda p: (p.end is None, p.end, p.start is None, p.start))
+    # Two years are compared as wholes, two months or days as points.
     is_point = one.grain == other.grain and one.grain in (Frequency.MONTHLY, Frequency.QUARTERLY, Frequency.DAILY)
     first, last = sorted(p.span for p in periods)
     is_listed = any(p.listed for p in periods) and says("between_points", text[first[0] : last[1]])

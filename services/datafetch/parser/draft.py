@@ -36,6 +36,7 @@ class Draft:
     @property
     def entities(self) -> list[str]:
         """Return the entity ids without duplicates, in the order of the text."""
+        # Columns come in the order in which a reader has named them.
         return list(dict.fromkeys(item.value for item in select(self.mentions, MentionKind.ENTITY)))
 
     @property
@@ -49,12 +50,14 @@ class Draft:
 
     def blank_names(self, text: str) -> str:
         """Return a text without the names of indicators, whose words are no operators; those of prices are."""
+        # "Change in private inventories" is the name of a series, and asks for no change of it.
         named = [item for item in self.indicators if not self.layer.indicators[item.value].default]
         return blank(text, [item.span for item in named])
 
     def find_specs(self, names: Sequence[str]) -> list[IndicatorSpec]:
         """Return the stored indicators that names and formulas refer to, without duplicates."""
         specs = self.layer.indicators
+        # Units and frequencies are those of the stored series that a formula is made of.
         leaves = ([name] if name in specs else formulas.list_leaves(formulas.parse(name, "question")) for name in names)
         return [specs[name] for name in dict.fromkeys(name for found in leaves for name in found) if name in specs]
 

@@ -36,6 +36,7 @@ class Leftovers:
 
     def read(self) -> None:
         """Classify the words of ``rest`` that are not blanked."""
+        # Names first: a word that is reported as one is no figure besides.
         self._report_names()
         is_known, runs = bool(self.draft.indicators), find_runs(self.rest)
         for start, end in runs:
@@ -78,10 +79,12 @@ class Leftovers:
     def _is_name(self, start: int, end: int) -> bool:
         """Return whether unread Chinese words are a name: joined to one, owning the figures, or unlike all figures."""
         entities = select(self.draft.mentions, MentionKind.ENTITY)
+        # What 和 joins to a name is one as well, however much it is like a figure.
         if any(JOINT.fullmatch(self.rest[end : one.start] or self.rest[one.end : start]) for one in entities):
             return True
         if entities or self.draft.indicators:
             return not entities and all("economy" not in kinds for kinds in self._list_kinds())
+        # Two characters are too few to be told from a figure by likeness.
         near = self.matcher.match(self.draft.text[start:end], 1)
         return end - start > 2 and (not near or near[0].score < STRANGE)
 
@@ -109,6 +112,7 @@ class Leftovers:
         # "Which factor ETF" behind the codes of factor ETFs is what they are, and no figure of them.
         if is_reported or known.issuperset(normal(words).split()):
             return
+        # Only what the named entities have is of use to a reader.
         near = [layer.indicators[item.id] for item in self.matcher.match(words) if item.score > ALIEN]
         specs = [spec for spec in near if not self.draft.kinds or self.draft.kinds & set(spec.kinds)][:3]
         names = tuple(spec.name_zh if spec.name_zh and is_chinese(words) else spec.name for spec in specs)

@@ -23,6 +23,7 @@ def build_series(draft: Draft) -> tuple[list[str], Transform]:
     text, transform = draft.text, draft.transform
     specs = draft.find_specs([item.value for item in draft.indicators])
     is_priced = bool(specs) and all(spec.default for spec in specs)
+    # Of a price the annual change is a return, which statistics compute.
     if not transform and says("annual_change", text) and not is_priced:
         transform = Transform.YOY
     # From here the order matters: each step sees the formulas that the one before has made of the indicators.
@@ -44,6 +45,7 @@ def _apply_growth(draft: Draft, transform: Transform) -> tuple[list[str], Transf
         # A price index (base year = 100) whose name ends in "inflation" is asked for its growth.
         inflation = "=100" in spec.unit and (says("inflation", words) or says("inflation_word", text))
         # "M2增长了多少" asks for the change from the beginning of the period to its end.
+        # Of annual figures no period has a beginning and an end, so a growth is the only reading.
         surged = spec.frequency != Frequency.ANNUAL and cue("surged").match(text, item.end)
         grows = (inflation or cue("growth").match(text, item.end)) and not surged
         is_level = not spec.default and not spec.text and formulas.classify_metric(spec) != "offset"
@@ -76,6 +78,7 @@ def _rebase(draft: Draft, names: list[str], transform: Transform) -> tuple[list[
             return names, Transform.NONE
         # QoQ growth of an indicator that is a growth itself is computed from the base series below it.
         names = [one[0] for one in bases]
+    # 环比 is "on the period before", whose length is that of the figures.
     is_monthly = all(name in specs and specs[name].frequency == Frequency.MONTHLY for name in names)
     if transform == Transform.QOQ and is_monthly and draft.reading.whole.grain != Frequency.QUARTERLY:
         transform = Transform.MOM
@@ -110,6 +113,7 @@ def find_length(draft: Draft, names: Sequence[str], statistics: Sequence[Statist
         return Frequency.NATIVE
     if whole.start == whole.end:
         return Frequency.DAILY
+    # A week that is named by its first and last day is one, too.
     is_week = len(draft.reading.periods) == 1 and whole.end and find_week(whole.start) == (whole.start, whole.end)
     return Frequency.WEEKLY if is_week else Frequency.NATIVE
 
@@ -192,6 +196,7 @@ def _fit(found: Sequence[Statistic], specs: Sequence[IndicatorSpec], text: str) 
     """
     # A sum of levels (prices, balances) means nothing.
     fitting = [item for item in found if item != Statistic.SUM or all(spec.flow for spec in specs)]
+    # Only where all are rates: beside an amount, a rate keeps the measure as it is worded.
     is_rates = all(spec.unit.startswith("%") for spec in specs)
     # A yield that goes from 4 % to 5 % rose by one point; "25 %" would be read as points by most readers.
     if is_rates and not says("explicit", text):

@@ -30,6 +30,7 @@ class NameFinder:
 
         ``today`` anchors relative periods, the current day by default.
         """
+        # The unit first: the yuan of "in million yuan" is no currency that is asked for.
         rest = self._find_unit(draft)
         # "Chained 2012 dollars" are the unit of a series, no currency and no year.
         real = find_spans(["real_unit"], rest)
@@ -104,7 +105,9 @@ class NameFinder:
         """Yield the names before one of which they share the end: "value and momentum ETFs", 价值、动量ETF."""
         places, end = range(1, len(item.surface)), item.start
         tails = [item.surface[at:] for at in places if is_chinese(item.surface) or item.surface[at] == " "]
+        # Towards the front, word by word, until one is no name together with the end.
         while match := cue("conjunct").search(text[:end]):
+            # Chinese has no blanks, so a name may begin at any character of a run.
             starts = range(*match.span("w")) if is_chinese(match["w"]) else [match.start("w")]
             words = [(at, text[at : match.end("w")]) for at in starts]
             named = ((at, self._layer.entity_names.find_all(word + tail)) for at, word in words for tail in tails)
@@ -136,6 +139,7 @@ class NameFinder:
                 choice = "say which is meant" if item.how == "typo" else f"{names[0]} was taken"
                 detail = f"{words!r} can be {', '.join(names)}; {choice}"
                 draft.missing.append(Missing(words, "UNKNOWN_ENTITY", detail, aspect="ambiguous name", nearest=names))
+            # A misspelling of two names is neither of them; an exact name of two is taken as the better known one.
             if len(ids) == 1 or item.how != "typo":
                 place = item.start, item.end
                 accepted.append(Mention(MentionKind.ENTITY, *place, ids[0], item.confidence, item.how, ids[1:]))
@@ -144,6 +148,7 @@ class NameFinder:
     def _split_currency(self, draft: Draft, found: list[Mention]) -> list[Mention]:
         """Split off the target currency: a single currency beside other entities, after words such as "in" or 按."""
         money = [item for item in found if self._layer.entities[item.value].kind == "currency"]
+        # Of several currencies each is asked for, and none is the unit of the others.
         if len(money) != 1 or len(money) == len(found) or not says("measured", draft.text[: money[0].start]):
             return found
         draft.currency = money[0].value
@@ -186,6 +191,7 @@ class NameFinder:
         chosen, kinds = [], draft.kinds
         for item in found:
             specs = [self._layer.indicators[ident] for ident in item.ids]
+            # A bank's deposits and those of an economy have one name.
             fitting = [spec for spec in specs if kinds & set(spec.kinds)]
             # "Trend" and "rise" do not ask for a price of an entity without prices.
             if not specs[0].default or not kinds or specs[0] in fitting:

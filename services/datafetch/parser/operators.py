@@ -40,6 +40,7 @@ def find_conditions(text: str) -> list[Mention]:
 def _is_year(match: re.Match[str]) -> bool:
     """Return whether the number of a comparison is a year rather than an amount: "over 2019"."""
     number, has_unit = group(match, "n"), group(match, "u") or group(match, "s")
+    # "Over 2019" is a period; "over 2,019", "over 2019 points" and "over 5" are amounts.
     return says("of_years", match[0]) and not has_unit and number.isdecimal() and int(number) in YEARS
 
 
@@ -51,6 +52,7 @@ def find_density(text: str) -> Frequency:
 def find_rounding(text: str) -> tuple[int, Span] | None:
     """Return how many decimals an answer is asked with, and the span of the words, or None."""
     match = cue("rounding").search(text)
+    # Digits and words alike: "2 decimals", "two decimals", 两位小数.
     digits = parse_number(group(match, "n")) if match else None
     return (digits, match.span()) if match and digits is not None else None
 
@@ -60,6 +62,7 @@ def find_unit(text: str) -> tuple[str, Span] | None:
     # Rates first, since 以…表示 is also a unit of money.
     for pattern in (cue("rate_wanted"), UNIT_WANTED):
         match = pattern.search(plain(text))
+        # 小数 is a share of one, as 0.05 is for 5 %.
         word = next(filter(None, match.groups())).replace("小数", "fraction") if match else ""
         if match and parse_unit(word) is not None:
             return word, match.span()

@@ -83,6 +83,7 @@ class Reader:
         """
         text = self._normalise(question)
         seen = self._read(text, today)
+        # Positions are those of the words as they were typed, for a caller who marks them.
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
 
@@ -168,6 +169,7 @@ class Reader:
 
         Impossible dates such as "31 February" are reported as missing items.
         """
+        # Relative periods end where the data of what is asked do, not where those of anything do.
         last = self._latest(draft.entities, [item.value for item in draft.indicators])
         newest = min(today or last, last)
         rest = blank(draft.text, [item.span for item in draft.mentions])
@@ -199,6 +201,7 @@ class Reader:
         if any(item.reason == "UNKNOWN_INDICATOR" for item in draft.missing):
             return
         specs, owners = draft.find_specs([item.value for item in draft.indicators]), draft.entities
+        # The kinds of entities that have the figures; one of another kind has no column of them.
         covered = {kind for spec in specs for kind in spec.kinds}
         is_foreign = specs and owners and covered == {"economy"} and "economy" not in draft.kinds
         if is_foreign and not lexicon.says("together", draft.text):

@@ -176,6 +176,7 @@ def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
 
 def _find_joined_nouns(rest: str, entities: Sequence[Mention]) -> Iterator[tuple[int, int]]:
     """Yield words of data that a conjunction joins to an entity; there they are names: "momentum ETFs and value"."""
+    # A function word elsewhere: in "the value of gold" it says nothing that the figure does not.
     nouns = list_words("function_words", "data_nouns")
     for item in entities:
         for match in (cue("conjunct").search(rest[: item.start]), cue("joined").match(rest, item.end)):
