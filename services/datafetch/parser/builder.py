@@ -159,13 +159,20 @@ class _Builder:
         """Return whether one of several periods has no figure of its own, and report it."""
         periods = self.reading.periods
         is_move = not BETWEEN_DATES.isdisjoint(self.statistics)
-        # A move has two ends; of two days that nothing joins neither is a time over which something moves.
-        # Fiscal periods have other days for each company, and an open one has no last day to compute at.
-        lost = [p for p in periods if not p.start or not p.end or p.fiscal or (is_move and p.start == p.end)]
-        if len(periods) < 2 or not self.statistics or not lost:
+        lost = [
+            period
+            for period in periods
+            # Rows are limited to the first of all of them. Fiscal periods have other days for each company, and an
+            # open one has no last day to compute at. A move has two ends: one day that nothing joins to another has
+            # none.
+            if period.edge == "start"
+            or (self.statistics and (not period.start or not period.end or period.fiscal))
+            or (is_move and period.start == period.end)
+        ]
+        if len(periods) < 2 or not lost:
             return False
         words = self.text[slice(*lost[-1].span)]
-        self.draft.missing.append(report_not_understood(words, "a statistic is of periods with a first and a last day"))
+        self.draft.missing.append(report_not_understood(words, "of several periods it has no figure of its own"))
         return True
 
     def _limit_rows(self, query: Query) -> Query:

@@ -68,6 +68,7 @@ async def test_a_question_that_chooses_values_is_refused_by_its_condition(
     ("question", "words"),
     [
         ("Apple in 2019, Microsoft in 2020", "2020"),
+        ("Apple close at the start of 2019 and at the start of 2021", "the start of 2021"),
         ("2014年和2018年，美国非农就业平均每个月分别新增多少人？", "每个月"),
         ("annual returns of Apple from 2015 to 2020", "annual"),
         ("average monthly close of Apple in 2020", "monthly"),
