@@ -19,18 +19,16 @@ from fathom.domain.programs.language import Call
 from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, load_frameworks
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
 from fathom.services.datafetch.catalog.matching import Matcher, Scored
-from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.discovery.candidates import Associate, Parts, find_candidates, framework_names
 from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
-from fathom.services.datafetch.parser.lexicon import list_terms, list_words
-from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
-from fathom.services.datafetch.parser.rewording import Meanings
+from fathom.services.datafetch.parser.draft import NOT_UNDERSTOOD
+from fathom.services.datafetch.parser.question import Reader, Understanding
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.own import OwnSeries
-from fathom.services.datafetch.programs.reader import ProgramReading, ReadingEncoder
+from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
@@ -52,8 +50,6 @@ from fathom.services.datafetch.warehouse.elsewhere import Database
 # Bounds of one request: parsing time grows with the length, memory and statement with names.
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
-# Pieces into which the encoder cuts a question; a longer one is cut from its beginning.
-MOST_PIECES = 500
 # A statistic is one column per series until it is ranked: more would be a statement of thousands of columns.
 MOST_RANKED = 2_000
 # Results hold whole sheets; the number of entries alone would not bound them.
@@ -73,14 +69,6 @@ def find_today() -> date:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Cached reading of a text; one that is not final was made before the encoder was there."""
-
-    seen: Understanding
-    is_final: bool
-
-
-@dataclass(frozen=True)
 class Translation:
     """Cached program of a conversation, or None; one that is not final was asked for before the reader was there."""
 
@@ -94,14 +82,12 @@ def measure_translation(translation: Translation) -> int:
     return MENTION_BYTES * (1 + (len(program.steps) + len(program.series) + len(program.words) if program else 0))
 
 
-def measure_reading(reading: Reading) -> int:
-    """Return about how many bytes a reading takes."""
-    seen = reading.seen
+def measure_reading(seen: Understanding) -> int:
+    """Return about how many bytes the reading of a question takes."""
     held: tuple[Sequence[object], ...] = (
         seen.missing,
         seen.matches,
         seen.mentions,
-        seen.reworded,
         seen.query.entities,
         seen.query.indicators,
     )
@@ -123,8 +109,7 @@ class Engine:
         # One for names and for callers' texts: the weights take 400 MB.
         self.encoders = Encoders(config.models_dir, config.threads)
         self._parts: Parts | None = None
-        self._terms: Meaning | None = None
-        self._meanings: asyncio.Task[Meanings | None] | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._programs: ProgramLoader | None = None
         # One builder at a time: concurrent first matches would each index all names.
         self._widens = asyncio.Lock()
@@ -135,7 +120,7 @@ class Engine:
         self.snapshot = ""
         self._queries: QueryVectors | None = None
         # Many runs at once ask the same, and their answers' tables have the same labels: each text is read once.
-        self._readings = LoadingCache[Hashable, Reading](
+        self._readings = LoadingCache[Hashable, Understanding](
             max_entries=config.cache_entries, max_bytes=READING_BYTES, size_of=measure_reading, ttl_s=READING_S
         )
         self._translations = LoadingCache[Hashable, Translation](
@@ -184,7 +169,7 @@ class Engine:
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
-        self.matcher = Matcher(self.layer.indicators.values(), generic=list_words("function_words"))
+        self.matcher = Matcher(self.layer.indicators.values())
         self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 
@@ -199,8 +184,13 @@ class Engine:
     async def warm_up(self) -> None:
         """Begin to load the encoder and what is made with it, so that the first question need not wait for it."""
         if self._config.embedding != "off":
-            self._begin_meanings()
+            self._warming = asyncio.create_task(self._load_names())
             await self._share_loader().get(0.0)
+
+    async def _load_names(self) -> None:
+        parts = await self._get_parts()
+        if parts.meaning is not None:
+            await parts.meaning.ready(None)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
         """Return indicators for free text, best first, from the sources that are switched on."""
@@ -215,65 +205,11 @@ class Engine:
                 self._parts = await asyncio.to_thread(self._build_matchers)
             return self._parts
 
-    async def _find_meanings(self) -> Meanings | None:
-        """Return the finder of words by meaning; None without an encoder, and until it is loaded."""
-        if self._config.embedding == "off":
-            return None
-        loading = self._begin_meanings()
-        # Unlike wait_for this does not cancel the load at the timeout; later questions find it done.
-        await asyncio.wait([loading], timeout=self._config.embedding_wait_seconds)
-        return loading.result() if loading.done() else None
-
-    def _begin_meanings(self) -> asyncio.Task[Meanings | None]:
-        if self._meanings is None:
-            self._meanings = asyncio.create_task(self._load_meanings())
-        return self._meanings
-
-    async def _load_meanings(self) -> Meanings | None:
-        parts = await self._get_parts()
-        if parts.meaning is None:
-            return None
-        terms, words = self._make_terms(), [word for word, _ in list_terms()]
-        if not (await terms.ready(None) and await parts.meaning.ready(None)):
-            return None
-        return Meanings(
-            lambda text: [(words[at], like) for at, like in terms.near(text, 1)],
-            self._list_like,
-            self._share_queries().encode,
-            self._cut_words,
-        )
-
-    def _cut_words(self, text: str) -> Sequence[tuple[int, int]]:
-        """Return the stretches of a text that are words to the encoder; () for one that cuts none."""
-        encoder = self.encoders(self._config.encoder)
-        return encoder.cut(text, MOST_PIECES).spans if isinstance(encoder, ReadingEncoder) else ()
-
     def _share_queries(self) -> QueryVectors:
-        """Return the vectors of asked words, one for names and terms."""
+        """Return the vectors of asked words, shared by all who compare them."""
         if self._queries is None:
             self._queries = QueryVectors(self.encoders(self._config.encoder))
         return self._queries
-
-    def _make_terms(self) -> Meaning:
-        words = [word for word, _ in list_terms()]
-        self._terms = Meaning(
-            self.encoders(self._config.encoder), words, self._config.models_dir / "vectors", self._share_queries()
-        )
-        return self._terms
-
-    def _list_like(self, text: str) -> list[tuple[str, float]]:
-        """Return the names of the stored indicators most like a text, best first."""
-        parts, specs = self._parts, self.layer.indicators
-        if parts is None or parts.meaning is None:
-            return []
-        found = [(specs[item.id], item.score) for item in parts.matcher.match(text, 8, parts.meaning.near)]
-        # A price is what all that is traded is asked for, and no word means it more than others do; a rate of
-        # exchange has names of its own.
-        return [
-            ((spec.name_zh if is_chinese(text) else "") or spec.name, score)
-            for spec, score in found
-            if (not spec.default or "currency" in spec.kinds) and (spec.formula or spec.id in self.warehouse.stored)
-        ]
 
     @property
     def has_meaning(self) -> bool:
@@ -374,22 +310,7 @@ class Engine:
 
     async def _read(self, question: str, today: date) -> Understanding:
         """Read a question once for all who ask it; nobody may change what is returned."""
-        reading = await self._readings.get(
-            (question, today),
-            lambda: self._read_once(question, today),
-            lambda reading: math.inf if reading.is_final else 0.0,
-        )
-        return reading.seen
-
-    async def _read_once(self, question: str, today: date) -> Reading:
-        """Read a question; where few words were not understood, read it again by meaning once the encoder is there."""
-        seen = await asyncio.to_thread(self.reader.read, question, today)
-        if not seen.has_rereadable_words or self._config.embedding == "off":
-            return Reading(seen, True)
-        meanings = await self._find_meanings()
-        if meanings is None:
-            return Reading(seen, False)
-        return Reading(await asyncio.to_thread(self.reader.read, question, today, meanings), True)
+        return await self._readings.get((question, today), lambda: asyncio.to_thread(self.reader.read, question, today))
 
     async def _ask(self, question: str, as_of: date | None, today: date) -> Result:
         seen = await self._read(question, today)
@@ -437,20 +358,18 @@ class Engine:
         return replace(result, sheets=(sheet,))
 
     async def encode_library(self) -> None:
-        """Compute and cache the embeddings of all names and terms now; raises what ``Meaning.load`` does."""
+        """Compute and cache the embeddings of all names now; raises what ``Meaning.load`` does."""
         parts = await asyncio.to_thread(self._build_matchers)
         if parts.meaning is not None:
             await asyncio.to_thread(parts.meaning.load)
-            await asyncio.to_thread(self._make_terms().load)
         await asyncio.to_thread(self._share_loader().load)
 
     async def close(self) -> None:
         """Release resources; safe after a failed start."""
-        for meaning in (self._parts.meaning if self._parts else None, self._terms):
-            if meaning is not None:
-                await meaning.close()
-        if self._meanings is not None:
-            await asyncio.wait([self._meanings])
+        if self._parts is not None and self._parts.meaning is not None:
+            await self._parts.meaning.close()
+        if self._warming is not None:
+            await asyncio.wait([self._warming])
         if self._programs is not None:
             await self._programs.close()
         if self._warehouse is not None:

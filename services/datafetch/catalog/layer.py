@@ -20,7 +20,6 @@ from fathom.services.datafetch.catalog.files import (
     require_columns,
     resolve_inside,
 )
-from fathom.services.datafetch.catalog.name_words import NameWords
 from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import (
@@ -81,16 +80,6 @@ class Layer:
         """Yield every name of an indicator with its id, the more important first."""
         yield from iter_indicator_names(self.indicators.values())
         yield from ((name, ident) for name, ident in self.patterned if ident in self.indicators)
-
-    @cached_property
-    def name_words(self) -> NameWords:
-        """Return the index of the indicators' names by their words."""
-        return NameWords(self.iter_names())
-
-    @cached_property
-    def group_names(self) -> Names:
-        """Return the index of the names of groups of entities."""
-        return Names((name, spec.id) for spec in self.groups.values() for name in spec.names)
 
     def list_members(self, group: str) -> list[str]:
         """Return the entities of a group."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fathom.domain.text.stop_words import LINKING_WORDS
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.catalog.text import CJK, is_chinese, normal
+from fathom.services.datafetch.catalog.text import CJK, normal
 
 # Runs of Latin letters and digits, and runs of Chinese characters.
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
@@ -26,8 +26,6 @@ MEANT, MEANT_LONG, LONG = 0.7, 0.3, 16
 SUPPORT, FRIENDS = 0.5, 3
 # Names that the encoder contributes to a match; all others keep their n-gram score alone.
 NEAR = 300
-# Share of a mention's Chinese characters that an indicator's names may lack.
-STRANGE = 0.25
 
 
 @dataclass(frozen=True)
@@ -69,14 +67,11 @@ class Matcher:
         specs: Iterable[IndicatorSpec],
         extra: Iterable[tuple[str, str]] = (),
         tables: Mapping[str, str] | None = None,
-        generic: Iterable[str] = (),
     ) -> None:
         """Index the names of all indicators.
 
         ``extra`` are further names as pairs of id and name; ``tables`` maps an indicator id to its wide table.
-        ``generic`` are words that say nothing in a name.
         """
-        self._generic = frozenset(generic)
         self._tables = tables or {}
         self._said: dict[str, set[str]] = {}
         self._documents: list[tuple[str, str]] = []
@@ -127,30 +122,13 @@ class Matcher:
                 break
         return list(best.values())[:limit]
 
-    def covers(
-        self, mention: str, ident: str, allowed: float = STRANGE, more: Callable[[str], Iterable[str]] | None = None
-    ) -> bool:
-        """Return whether the names of an indicator contain a mention.
-
-        They must have all of its Latin words, and all but a share of ``allowed`` of its Chinese characters. ``more``
-        supplies further names of the indicator.
-        """
+    def covers(self, mention: str, ident: str, more: Callable[[str], Iterable[str]]) -> bool:
+        """Return whether the names of an indicator have all words of a mention; ``more`` supplies further names."""
         known = self._said.get(ident)
         if known is None:
-            names = [name for own, name in self._documents if own == ident] + list(more(ident) if more else ())
+            names = [name for own, name in self._documents if own == ident] + list(more(ident))
             known = self._said[ident] = {gram for name in names for gram in grams(name)}
-        own = [gram for gram in grams(mention) if not CJK.match(gram)]
-        # Single characters are marked with a c, which would look like a Latin letter.
-        latin = [gram for gram in own if not (gram[0] == "c" and CJK.match(gram[1:2]))]
-        chars = [gram for gram in own if gram not in latin]
-        strange = sum(gram not in known for gram in chars)
-        return all(gram in known for gram in latin) and strange <= allowed * len(chars)
-
-    def resembles(self, mention: str, name: str) -> bool:
-        """Return whether a name has the content of a mention of one word and no other: "bank" is not "bank credit"."""
-        own, more = set(grams(mention)), set(grams(name))
-        several = " " in mention.strip() or is_chinese(mention)
-        return several or own <= more <= own | {stem(word) for word in self._generic}
+        return known.issuperset(grams(mention))
 
     def _support(self, scores: dict[int, float]) -> None:
         """Add to each score the mean score of the three best indicators of the same table."""

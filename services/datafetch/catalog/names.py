@@ -18,12 +18,18 @@ SHORTEST = 7
 
 @dataclass(frozen=True)
 class Mention:
-    """A name found in a text; an ambiguous name has several ids, the best one first."""
+    """A name found in a text; an ambiguous name has several ids, the best one first.
+
+    ``how`` says how it was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``,
+    ``near`` or ``beginning``.
+    """
 
     ids: tuple[str, ...]
     start: int
     end: int
     surface: str
+    how: str = "exact"
+    confidence: float = 1.0
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from fathom.services.datafetch.catalog.layer import Layer
@@ -25,6 +25,8 @@ DENIED = re.compile(rf"\b{DENYING}\w+")
 DENYING_ZH = re.compile(r"([不未非无])..")
 # Shorter words of a definition define nothing: "or", "for".
 DEFINING = re.compile(r"[a-z]{5,}")
+# What a unit says besides its name: whether it is seasonally adjusted, and the base year of an index.
+UNIT_MARK = re.compile(r"(?<=\()(?:SA|NSA)|[\d-]+=100")
 # Days of the longest period of each length.
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
@@ -45,6 +47,7 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
     joined: list[Objection] = []
     for item in found:
         last = joined[-1] if joined else None
+        # Neighbours are one phrase to a reader, and the graver of two reasons is the one to give.
         if last is not None and not text[last.end : item.start].strip():
             reason = item.reason if item.decisive and not last.decisive else last.reason
             joined[-1] = Objection(last.start, max(last.end, item.end), reason, last.decisive or item.decisive)
@@ -56,19 +59,28 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
 def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer: Layer) -> Iterator[Objection]:
     specs = _list_specs(query, layer)
     expressed, asked = _list_measures(query, specs), {item.value for item in mentions}
-    counts = _list_counts(query) | {mark for spec in specs for mark in re.findall(r"\((SA|NSA)", spec.unit)}
+    counts = _list_counts(query) | {
+        mark for spec in specs for mark in re.findall(r"(?<=\()(?:SA|NSA)|[\d-]+=100", spec.unit)
+    }
     # The catalog lists measures such as "moving average" as names of prices, their input.
     own = _join_names([spec for spec in specs if not spec.default], query, layer)
     names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
     paired, is_single = _find_pairing(mentions), _has_single_value(query, specs)
     if paired:
-        yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
+        yield Objection(*paired.span, "every name has a period of its own, and a query has all for each", decisive=True)
+    # "From the peak to the trough": a table of both extremes lacks the move between them, and the move that
+    # it may have is the one from the first day to the last.
     extremes = {Statistic.MAX, Statistic.MIN}
     edges = [item for item in mentions if item.value in ("max", "min")]
     if extremes <= set(query.statistics) and list_words("relations", "moves") & expressed:
         yield Objection(*edges[0].span, "a move between two extremes is none of the whole period", decisive=True)
     elif edges and extremes & set(query.statistics) and is_single:
         yield Objection(*edges[0].span, "there is one value in this time, and no highest or lowest", decisive=True)
+    # "Added on average per month" is the mean of twelve changes. The mean of the levels and the change of the
+    # year stand beside each other here, and either looks like it.
+    steps = select(mentions, MentionKind.FREQUENCY)
+    if steps and Statistic.MEAN in query.statistics and list_words("relations", "moves") & set(query.statistics):
+        yield Objection(*steps[0].span, "the mean is that of the values, and not of their moves", decisive=True)
     yield from _find_contradictions(text, mentions, specs)
     for mention in mentions:
         words = normal(text[slice(*mention.span)])
@@ -113,8 +125,7 @@ def _is_decisive_unknown(text: str, mention: Mention, query: Query) -> bool:
     # A time that is named by what happened in it, while the figures are of all times.
     is_event = says("of_event", text[: mention.start]) or cue("event_behind").match(text, mention.end)
     is_timeless = query.start is None and query.end is None
-    # A ranking by something that was not understood is another ranking.
-    return bool((is_decisive(words) and not is_shown) or query.order or (is_event and is_timeless))
+    return bool((is_decisive(words) and not is_shown) or (is_event and is_timeless))
 
 
 def _find_contradictions(text: str, mentions: Sequence[Mention], specs: Sequence[IndicatorSpec]) -> Iterator[Objection]:
@@ -143,8 +154,10 @@ def _makes_other_price(
     """
     parts = re.split(r"[\s-]+", normal(text[slice(*mention.span)]))
     defined = normal(" ".join(f"{spec.name} {spec.name_zh} {spec.definition}" for spec in specs))
+    # Words of the definition itself say what the price is anyway.
     if len(parts) > 1 and all(_is_in(part, defined) for part in parts):
         return False
+    # "Bid price" is another price; "Zorbly, the price of" is not.
     behind = [item for item in mentions if item.start >= mention.end and not text[mention.end : item.start].strip(" -")]
     is_attribute = any(item.kind == MentionKind.INDICATOR for item in behind)
     return is_attribute or (_has_single_value(query, specs) and not query.statistics)
@@ -159,7 +172,7 @@ def _explain_measure(measure: str, expressed: set[str], asked: set[str], *, is_c
         return "there is one value in this time, from which it is not computed"
     if is_computing:
         return f"the figures are {', '.join(sorted(expressed))}"
-    if not is_computed(measure):
+    if measure not in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed"):
         return "the figures are the series it is computed from"
     return "" if asked & list_words("relations", "series") else "the figures are the series, not its measure"
 
@@ -168,30 +181,17 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
     """Return whether the period of a query holds one value of each series."""
     if query.start is None or query.end is None or not specs:
         return False
+    # Weekends and holidays make a month or a week shorter, never longer.
     days = (query.end - query.start).days + 1
     shortest = {Frequency.DAILY: 1, Frequency.WEEKLY: 7, **LONGEST}
     return all(days <= shortest.get(query.frequency or spec.frequency, 0) for spec in specs)
-
-
-def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Mention]:
-    """Return the mentions, with words such as "worst" and "altogether" as the measure that is computed for them."""
-    expressed = _list_measures(query, _list_specs(query, layer)) - {"price"}
-    computed = expressed & set(map(str, (*query.statistics, query.outer, query.transform)))
-    settled = []
-    for item in mentions:
-        # A measure of its own stays as it was asked; what modifies one means the one that is computed.
-        is_modifier = (
-            item.kind == MentionKind.MEASURE and item.value in list_words("relations", "modifiers") - expressed
-        )
-        options = computed.intersection(_list_options(item.value)) if is_modifier else set()
-        settled.append(replace(item, value=next(iter(options))) if len(options) == 1 else item)
-    return settled
 
 
 def _is_in(words: str, names: str) -> bool:
     """Return whether words, in singular or plural, stand in the names; a number never does."""
     if is_chinese(words):
         return words in names
+    # Whole words only: a rate is no part of an exchange.
     pattern = rf"(?<!\w){re.escape(words.removesuffix('s'))}s?(?!\w)"
     return not words.isdecimal() and re.search(pattern, names) is not None
 
@@ -199,12 +199,9 @@ def _is_in(words: str, names: str) -> bool:
 def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
     """Return the second period of names that each have a period of their own ("Apple in 2019, Oracle in 2020")."""
     named, periods = select(mentions, MentionKind.ENTITY, MentionKind.PERIOD), select(mentions, MentionKind.PERIOD)
+    # "Apple and Oracle in 2019 and 2020" pairs nothing: each name has both periods.
     is_turning = len(named) >= 4 and all(one.kind != other.kind for one, other in pairwise(named))
     return periods[1] if is_turning and len({item.value for item in periods}) > 1 else None
-
-
-def is_computed(measure: str) -> bool:
-    return measure in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed")
 
 
 def _list_options(measure: str) -> list[str]:
@@ -216,21 +213,20 @@ def _list_options(measure: str) -> list[str]:
 def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> set[str]:
     """Return the measures that a query computes."""
     # A price names what the figures are, whatever is computed of them.
-    found = {"price", *map(str, filter(None, (*query.statistics, query.outer, query.transform, query.combination)))}
+    found = {"price", *map(str, filter(None, (*query.statistics, query.transform)))}
     formulas = " ; ".join([*query.indicators, *(spec.formula for spec in specs)])
     found.update(re.findall(r"\b(yoy|qoq|mom|ttm)\(", formulas))
+    found |= {"ratio"} if "/" in formulas else set()
+    found |= {"spread"} if " - " in formulas else set()
     # One figure for each of several names is all that ranking them takes.
-    is_ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
-    flags = {"ratio": "/" in formulas, "spread": " - " in formulas, "rank": is_ranked}
-    found.update(measure for measure, is_there in flags.items() if is_there)
-    # "Fell below" is a condition with a verb of moving.
-    found.update(list_words("relations", "moves") if query.filters else ())
+    found |= {"rank"} if query.statistics and len(query.entities) > 1 else set()
     return found if query.statistics else found | list_words("relations", "plain")
 
 
 def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set[str]) -> set[str]:
     """Return the frequencies that the figures have, that their statistics are of, or whose single period is asked."""
     found = {query.frequency, query.every, *(spec.frequency for spec in specs)} - {Frequency.NATIVE}
+    # An annualised return is one figure a year, though its price is daily.
     found |= {Frequency(density) for measure, density in load("relations")["densities"].items() if measure in expressed}
     days = (query.end - query.start).days + 1 if query.start and query.end else max(LONGEST.values()) + 1
     return set(map(str, found | {density for density, longest in LONGEST.items() if days <= longest}))
@@ -239,6 +235,7 @@ def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set
 def _list_counts(query: Query) -> set[str]:
     """Return the numbers that say how many of something a query has: entities, indicators, years, rows."""
     found = {1, len(query.entities), len(query.indicators), len(query.periods), query.limit, query.tail}
+    # "The five years to 2020" counts what its days say already.
     if query.start and query.end:
         years = query.end.year - query.start.year
         months = years * 12 + query.end.month - query.start.month + 1
@@ -248,6 +245,7 @@ def _list_counts(query: Query) -> set[str]:
 
 def _list_specs(query: Query, layer: Layer) -> list[IndicatorSpec]:
     """Return the indicators of a query, including those within formulas such as ``yoy(gdpc1)``."""
+    # Names of functions fall out, since no indicator is called like one.
     names = dict.fromkeys(name for text in query.indicators for name in re.findall(r"[a-z]\w*", text))
     return [layer.indicators[name] for name in names if name in layer.indicators]
 

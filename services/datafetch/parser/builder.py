@@ -11,27 +11,24 @@ from itertools import pairwise
 
 from fathom.domain.periods.period import count_months, find_month_end, shift_months
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.parser.draft import Draft, is_rate
-from fathom.services.datafetch.parser.filters import apply_conditions
-from fathom.services.datafetch.parser.lexicon import choose, says
-from fathom.services.datafetch.parser.measures import VALUES, build_series, build_statistics
+from fathom.services.datafetch.parser.draft import Draft, is_rate, report_not_understood
+from fathom.services.datafetch.parser.lexicon import says
+from fathom.services.datafetch.parser.measures import VALUES, build_series, find_length, find_statistics
 from fathom.services.datafetch.parser.mention import MentionKind, select
-from fathom.services.datafetch.parser.operators import ORDER, Ranking, find_density
+from fathom.services.datafetch.parser.operators import find_density
 from fathom.services.datafetch.parser.periods import Reading
-from fathom.services.datafetch.query.model import Basis, Combination, Frequency, Missing, Query, Statistic, Transform
+from fathom.services.datafetch.query.model import Basis, Frequency, Query, Statistic, Transform
 from fathom.services.datafetch.query.periods import MONTHS_OF, Period, in_fiscal, split
 from fathom.services.datafetch.query.units import parse_unit
 
 STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
-# Statistics that people compare between two periods without saying "each": one over both would be no answer.
-EACH_PERIOD = {Statistic.LAST, Statistic.RETURN, Statistic.SUM, Statistic.MEAN, Statistic.CHANGE}
 BETWEEN_DATES = {Statistic.RETURN, Statistic.CHANGE, Statistic.CAGR}
 
 
 def build_query(draft: Draft) -> Query:
     """Return the typed query of a question; what it cannot express is added to ``draft.missing``."""
     names, transform = build_series(draft)
-    return apply_conditions(draft, _Builder(draft, names, transform).build())
+    return _Builder(draft, names, transform).build()
 
 
 @dataclass
@@ -44,41 +41,33 @@ class _Builder:
 
     def __post_init__(self) -> None:
         self.text = self.draft.text
-        self.wanted = build_statistics(self.draft, self.names, self.transform)
-        self.statistics = self._choose_statistics()
+        # The period comes last: where a change begins depends on what is computed.
+        self.statistics = find_statistics(self.draft, self.names, self.transform)
         self.reading, self.period = self._choose_period()
 
     def build(self) -> Query:
         draft, transform, statistics = self.draft, self.transform, self.statistics
+        # A rate has the currency that is priced first, as "USD/JPY" is yen per dollar.
         entities = draft.entities[::-1] if self.is_cross and self._is_first_priced() else draft.entities
-        combination = Combination.NONE if self.is_cross else self._combine()
+        is_refused = bool(self.reading.impossible) or self._has_lost_period()
         query = Query(
             # The rate of the one for the other is that of the first in the other's money.
             tuple(entities[:1] if self.is_cross else entities),
             # Without indicators nothing is fetched: an answer for other dates than the impossible one would mislead.
-            () if self.reading.impossible else tuple(dict.fromkeys(self.names)),
+            () if is_refused else tuple(dict.fromkeys(self.names)),
             self.period.start,
             self.period.end,
-            self._choose_frequency(combination),
+            self._choose_frequency(),
             transform=transform,
             unit=self._choose_unit(),
             currency=entities[1] if self.is_cross else "" if transform in STEP_MONTHS else draft.currency,
             statistics=statistics,
-            combination=combination,
-            periods=() if self.wanted.every else self._list_ranges(),
+            periods=self._list_ranges(),
             tail=0 if statistics else max((p.rows for p in self.reading.periods), default=0),
             basis=Basis.FISCAL if self.period.fiscal else Basis.CALENDAR,
-            every=self.wanted.every,
-            outer=self.wanted.outer,
-            limit=self.wanted.count,
+            every=find_length(draft, self.names, statistics),
         )
-        query = self._limit_rows(query)
-        if draft.ranking and draft.indicators and query.indicators:
-            return self._rank(query, draft.ranking, draft.indicators[0].value)
-        if not query.statistics and len(query.indicators) == 1 and query.indicators[0] in draft.layer.indicators:
-            way = choose("orders", self.text)
-            query = replace(query, order=query.indicators[0] if way else "", descending=way == "descending")
-        return query
+        return self._limit_rows(query)
 
     @cached_property
     def specs(self) -> list[IndicatorSpec]:
@@ -92,6 +81,7 @@ class _Builder:
         Every rate is stored per euro, so it is the quotient of two series.
         """
         kinds = [self.draft.layer.entities[ident].kind for ident in self.draft.entities]
+        # Beside other figures two currencies are two columns.
         is_asked = kinds == ["currency"] * 2 and list(self.names) == ["eur_rate"]
         return is_asked and says("per", self.text) and not says("euro_currency", self.text)
 
@@ -103,29 +93,11 @@ class _Builder:
                 return item.value == self.draft.entities[0]
         return not re.search(r"\bper\b|每(?!个?(?:交易|[日天周月季年]))", self.text)
 
-    def _choose_statistics(self) -> tuple[Statistic, ...]:
-        """Return the statistics, of a ranking the one to rank by."""
-        found, ranking = self.wanted.statistics, self.draft.ranking
-        if not ranking:
-            return found
-        # Only the default indicator (the price) is ranked by a statistic of its period; others are ranked by their
-        # value.
-        if not all(spec.default for spec in self.specs):
-            return ()
-        fitting = [item for item in found if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)]
-        if fitting:
-            return (fitting[0],)
-        # "Which stock rose most", 表现最好: a move without the name of a statistic is ranked by return.
-        if says("moving", self.text):
-            return (Statistic.RETURN,)
-        if Statistic.LAST in found or not ranking.count:
-            return (Statistic.LAST,)
-        return (Statistic.MIN if ranking.low else Statistic.MAX,)
-
     def _choose_period(self) -> tuple[Reading, Period]:
         """Return the periods as the measures take them, and the one from the first to the last day."""
         entities, layer, reading = self.draft.entities, self.draft.layer, self.draft.reading
         period = in_fiscal(reading.whole, layer.get_calendar(layer.entities[entities[0]] if entities else None))
+        # The base of a change over time is read by the transform itself.
         later = _drop_base_period(reading.periods, period, STEP_MONTHS.get(self.transform, 0))
         if later is not None:
             reading, period = replace(reading, periods=(later,)), later
@@ -151,27 +123,8 @@ class _Builder:
         first, *more = split(period, whole.grain)
         return replace(period, start=first.end) if more else period
 
-    def _combine(self) -> Combination:
-        """Return how two series are combined; a spread of two different units is reported."""
-        entities, names, specs = self.draft.entities, self.names, self.specs
-        if len(entities) * len(names) != 2 and (entities or len(names) != 2):
-            return Combination.NONE
-        found = Combination(choose("combinations", self.text))
-        # Rates in per cent and in percentage points can be subtracted.
-        units = {"%" if is_rate(spec) else _strip_scale(spec.unit) for spec in specs}
-        if found != Combination.SPREAD or len(specs) != 2 or len(names) != 2 or len(units) == 1:
-            return found
-        shown = " and ".join(f"{spec.name} ({spec.unit})" for spec in specs)
-        said = f"{shown} have different units: there is no difference between them"
-        self.draft.missing.append(Missing(shown, "NO_MATCH", said, aspect="mixed units"))
-        return Combination.NONE
-
-    def _choose_frequency(self, combination: Combination) -> Frequency:
-        """Return the frequency that the combination or transform requires, or that the question asks for."""
-        densities = {spec.frequency for spec in self.draft.find_specs(self.names)}
-        # Values of different dates cannot be subtracted: the finer series is resampled to the coarser frequency.
-        if combination and len(densities) > 1:
-            return max(densities, key=ORDER.index)
+    def _choose_frequency(self) -> Frequency:
+        """Return the frequency that the transform requires, or that the question asks for."""
         if self.transform in (Transform.QOQ, Transform.MOM):
             return Frequency.QUARTERLY if self.transform == Transform.QOQ else Frequency.MONTHLY
         # Statistics have no output frequency.
@@ -180,10 +133,9 @@ class _Builder:
     def _choose_unit(self) -> str:
         """Return the unit of the answer; a change of rates may be asked for in basis points."""
         is_rates = len(self.specs) == len(self.names) > 0 and all(map(is_rate, self.specs))
+        # The points of "by how many basis points" are those of the answer, not of the stored rate.
         if is_rates and tuple(self.statistics) == (Statistic.CHANGE,) and says("basis", self.text):
             return "basis points"
-        if not self.draft.unit and self._mixes_rates():
-            return "%"
         unit = parse_unit(self.draft.unit) if self.draft.unit else None
         is_share = unit is not None and unit.fraction > 0
         if self.transform in STEP_MONTHS and not is_share:
@@ -193,60 +145,51 @@ class _Builder:
         is_below = is_share and set(self.statistics) - {Statistic.CHANGE} - VALUES
         return "" if self.is_cross or is_below else self.draft.unit
 
-    def _mixes_rates(self) -> bool:
-        """Return whether rates of change stand beside stored rates in per cent: inflation beside an interest rate."""
-        # A fraction beside per cent cannot be compared at a glance, nor drawn on one axis.
-        is_change = [name.partition("(")[0] in STEP_MONTHS for name in self.names]
-        return any(is_change) and len(self.specs) == is_change.count(False) > 0 and all(map(is_rate, self.specs))
-
     def _list_ranges(self) -> tuple[tuple[date, date], ...]:
-        """Return the ranges of periods listed one by one ("2021 against 2019"), or ``()`` when one covers them all.
+        """Return the ranges of several periods, or ``()`` where one range has the values of all of them.
 
-        Ranges are returned if there is a gap between them. Adjacent ones are returned only if a statistic is asked for
-        each: the question says so ("respectively"), or all statistics are in ``EACH_PERIOD``.
+        Adjacent ones (2020 and 2021) are one range for a series, but not for a statistic of each.
         """
-        periods, text = self.reading.periods, self.text
-        named = sorted(
-            # A single day is kept only if it was listed: otherwise it is the bound of a range.
-            (p.start, p.end)
-            for p in periods
-            if p.start and p.end and not p.fiscal and (p.start != p.end or p.listed)
-        )
-        if len(named) < 2 or len(named) != len(periods) or self.period.fiscal:
-            return ()
-        # Adjacent periods (2020 and 2021) are one range for a series, without a day lost between them.
-        has_gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(named))
-        between = text[min(p.span for p in periods)[1] : max(p.span for p in periods)[0]]
-        is_compared = all(p.listed for p in periods) or says("compared", between)
-        is_each = self.statistics and (says("severally", text) or EACH_PERIOD.issuperset(self.statistics))
-        return tuple(named) if has_gaps or (is_compared and is_each) else ()
+        # In the order of time, whatever the order of the words; the same range said twice is one.
+        ranges = sorted({(p.start, p.end) for p in self.reading.periods if p.start and p.end and not p.fiscal})
+        has_gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(ranges))
+        return tuple(ranges) if len(ranges) > 1 and (has_gaps or self.statistics) else ()
+
+    def _has_lost_period(self) -> bool:
+        """Return whether one of several periods has no figure of its own, and report it."""
+        periods = self.reading.periods
+        is_move = not BETWEEN_DATES.isdisjoint(self.statistics)
+        lost = [
+            period
+            for period in periods
+            # Rows are limited to the first of all of them. Fiscal periods have other days for each company, and an
+            # open one has no last day to compute at. A move has two ends: one day that nothing joins to another has
+            # none.
+            if period.edge == "start"
+            or (self.statistics and (not period.start or not period.end or period.fiscal))
+            or (is_move and period.start == period.end)
+        ]
+        if len(periods) < 2 or not lost:
+            return False
+        words = self.text[slice(*lost[-1].span)]
+        self.draft.missing.append(report_not_understood(words, "of several periods it has no figure of its own"))
+        return True
 
     def _limit_rows(self, query: Query) -> Query:
         """Limit the query to the first or last day of its period, or to the newest n values of a regular series."""
         periods = self.reading.periods
         # "The last day of each month" is a frequency, not one row.
-        if query.statistics or says("each", self.draft.asked):
+        if query.statistics or query.periods or says("each", self.text):
             return query
         if any(period.edge == "start" for period in periods):
             return replace(query, limit=1)
-        if len(periods) != 1 or not periods[0].steps or query.transform or query.periods or query.start is None:
+        if len(periods) != 1 or not periods[0].steps or query.transform or query.start is None:
             return query
         densities = {MONTHS_OF.get(spec.frequency) for spec in self.draft.find_specs(query.indicators)}
         if densities != {periods[0].step}:
             return query
         # Unpublished periods have no value, so the newest n values reach further back.
         return replace(query, start=shift_months(query.start, 6 + periods[0].step), tail=periods[0].steps)
-
-    def _rank(self, query: Query, ranking: Ranking, indicator: str) -> Query:
-        """Return the query over all entities of the kind, ordered by an indicator or by the statistic of its period."""
-        is_return = query.statistics[:1] == (Statistic.RETURN,)
-        # The greatest loss and the greatest drawdown are the lowest numbers.
-        is_fall = query.statistics[:1] == (Statistic.DRAWDOWN,) or (is_return and says("losers", self.text))
-        if is_return and ranking.kind == "currency" and says("strength", self.text):
-            # Rates are units per euro: the currency that has risen most has the rate that fell most.
-            is_fall = not says("weakness", self.text)
-        is_low = ranking.low != is_fall or (is_fall and ranking.low and says("worst", self.text))
-        return replace(query, kind=ranking.kind, order=indicator, descending=not is_low, limit=ranking.count)
 
 
 def _drop_base_period(periods: Sequence[Period], whole: Period, months: int) -> Period | None:
@@ -275,6 +218,7 @@ def _join_points(text: str, periods: Sequence[Period]) -> Period | None:
         return None
     # Open ends sort last, and None must not be compared with dates.
     one, other = sorted(periods, key=lambda p: (p.end is None, p.end, p.start is None, p.start))
+    # Two years are compared as wholes, two months or days as points.
     is_point = one.grain == other.grain and one.grain in (Frequency.MONTHLY, Frequency.QUARTERLY, Frequency.DAILY)
     first, last = sorted(p.span for p in periods)
     is_listed = any(p.listed for p in periods) and says("between_points", text[first[0] : last[1]])
@@ -283,8 +227,3 @@ def _join_points(text: str, periods: Sequence[Period]) -> Period | None:
         return None
     # The change from February to April starts at February's last value.
     return Period(one.end if one.grain != Frequency.DAILY else one.start, other.end)
-
-
-def _strip_scale(unit: str) -> str:
-    """Return a unit without scale and seasonal adjustment: "Bil. of $ (SAAR)" and "Mil. of $ (SA)" are both "$"."""
-    return re.sub(r"^(?:Bil|Mil|Thous)\. of |U\.S\. |\s*\((?:SAAR|SA|NSA)\)$", "", unit)

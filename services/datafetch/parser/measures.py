@@ -1,15 +1,14 @@
-"""Measures of a question: its series, a change over time of them, and statistics of them, by period and of periods."""
+"""Measures of a question: its series, a change over time of them, and statistics of their values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fathom.domain.periods.period import find_week
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.draft import Draft, is_rate
 from fathom.services.datafetch.parser.lexicon import cue, cues, says
-from fathom.services.datafetch.parser.operators import ORDER, Conditions, Grouping, find_density, find_group_length
+from fathom.services.datafetch.parser.operators import find_density
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
 
@@ -24,18 +23,12 @@ def build_series(draft: Draft) -> tuple[list[str], Transform]:
     text, transform = draft.text, draft.transform
     specs = draft.find_specs([item.value for item in draft.indicators])
     is_priced = bool(specs) and all(spec.default for spec in specs)
+    # Of a price the annual change is a return, which statistics compute.
     if not transform and says("annual_change", text) and not is_priced:
         transform = Transform.YOY
     # From here the order matters: each step sees the formulas that the one before has made of the indicators.
     names, transform = _apply_growth(draft, transform)
     names, transform = _rebase(draft, names, transform)
-    # "The spread of 10-year and 2-year yields" matches the catalog's own spread too; computing it twice would add a
-    # column.
-    known = draft.layer.indicators
-    names = list(dict.fromkeys(names))
-    stored = [name for name in names if name in known and not known[name].formula]
-    if len(stored) == 2 and len(names) == 3 and (says("combinations.spread", text) or says("combinations.ratio", text)):
-        names = stored
     if transform in CHANGES and _is_difference(draft, names):
         transform = Transform.CHANGE if transform == Transform.YOY else Transform.NONE
     # The words were read as the period up to today; the transform would sum a year before each of its dates.
@@ -52,6 +45,7 @@ def _apply_growth(draft: Draft, transform: Transform) -> tuple[list[str], Transf
         # A price index (base year = 100) whose name ends in "inflation" is asked for its growth.
         inflation = "=100" in spec.unit and (says("inflation", words) or says("inflation_word", text))
         # "M2增长了多少" asks for the change from the beginning of the period to its end.
+        # Of annual figures no period has a beginning and an end, so a growth is the only reading.
         surged = spec.frequency != Frequency.ANNUAL and cue("surged").match(text, item.end)
         grows = (inflation or cue("growth").match(text, item.end)) and not surged
         is_level = not spec.default and not spec.text and formulas.classify_metric(spec) != "offset"
@@ -84,6 +78,7 @@ def _rebase(draft: Draft, names: list[str], transform: Transform) -> tuple[list[
             return names, Transform.NONE
         # QoQ growth of an indicator that is a growth itself is computed from the base series below it.
         names = [one[0] for one in bases]
+    # 环比 is "on the period before", whose length is that of the figures.
     is_monthly = all(name in specs and specs[name].frequency == Frequency.MONTHLY for name in names)
     if transform == Transform.QOQ and is_monthly and draft.reading.whole.grain != Frequency.QUARTERLY:
         transform = Transform.MOM
@@ -94,71 +89,33 @@ def _is_difference(draft: Draft, names: Sequence[str]) -> bool:
     """Return whether an absolute difference is asked for: "how many more than last month"."""
     text, specs = draft.text, [spec for name in names if (spec := draft.layer.indicators.get(name))]
     if bool(specs) and all(spec.unit.startswith("%") for spec in specs):
-        return is_counted(text) or says("higher", text) or not says("relative", text)
-    return is_counted(text) and not says("points", text)
+        return says("statistics.change", text) or says("higher", text) or not says("relative", text)
+    return says("statistics.change", text) and not says("points", text)
 
 
-def is_counted(text: str) -> bool:
-    """Return whether a text asks for a change in absolute units ("by how many points")."""
-    return says("statistics.change", text)
-
-
-def build_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> Grouping:
-    """Return the statistics of a question, whose words that only rank do not count."""
-    specs, nested, whole, text = (
-        draft.find_specs(names),
-        draft.grouping,
-        draft.reading.whole,
-        draft.text_without_ranking,
-    )
-    native = draft.find_finest(names)
-    # A nested statistic of a growth rate would group changes of changes.
-    if nested is not None and specs and not transform:
-        inner = _fit(nested.statistics, specs, text)
-        return replace(nested, statistics=inner) if inner else Grouping()
+def find_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> tuple[Statistic, ...]:
+    """Return the statistics of a question over its whole period."""
+    text = draft.text
     found = _find_statistics(draft, names, transform, text)
     if found == (Statistic.RETURN,) and says("annualized", text) and not find_density(text):
         # "What did it return, annualised?" The annualised figure of monthly returns is another one.
-        found = (Statistic.CAGR,)
+        return (Statistic.CAGR,)
     # "Annual returns" asks for one return a year, not for the compound rate, unless a word says so.
     if found == (Statistic.CAGR,) and find_density(text) and not says("compound", text):
-        found = (Statistic.RETURN,)
-    if draft.conditions is not None:
-        return _condition(draft.conditions, found, specs, native, transform)
-    if found and MOVES.issuperset(found) and native == Frequency.DAILY and whole.start is not None:
-        # The return of one day needs the value of the day before, which only grouping by days reads.
-        if whole.start == whole.end:
-            return Grouping(found, Frequency.DAILY)
-        is_single = len(draft.reading.periods) == 1 and whole.end is not None
-        if is_single and find_week(whole.start) == (whole.start, whole.end):
-            return Grouping(found, Frequency.WEEKLY)
-    return Grouping(found, find_group_length(draft.blank_names(text), found, native))
+        return (Statistic.RETURN,)
+    return found
 
 
-def _condition(
-    asked: Conditions,
-    found: Sequence[Statistic],
-    specs: Sequence[IndicatorSpec],
-    native: Frequency,
-    transform: Transform,
-) -> Grouping:
-    """Return the statistics that conditions apply to: none for raw values, or a change or mean of each period."""
-    inner: tuple[Statistic, ...] = tuple(
-        item for item in found if item not in (Statistic.MAX, Statistic.MIN, Statistic.LAST)
-    )[:1]
-    if not inner and not transform and any(bound.moved for bound in asked.bounds):
-        inner = _fit((Statistic.RETURN,), specs, "")
-    outer = Statistic.COUNT if asked.pick == "count" else None
-    if asked.pick == "who":
-        # Which companies pass is decided by their newest value if no statistic is named.
-        return Grouping(inner or (Statistic.LAST,))
-    is_move = not MOVES.isdisjoint(inner)
-    # A move of each stored period (daily change) is a statistic of groups too; a mean of single values is not.
-    if inner and asked.every and ORDER.index(asked.every) > ORDER.index(native) - (is_move and asked.every == native):
-        return Grouping(inner, asked.every, outer)
-    if inner and not is_move:
-        return Grouping(inner)
-    return Grouping((Statistic.COUNT,)) if outer else Grouping()
+def find_length(draft: Draft, names: Sequence[str], statistics: Sequence[Statistic]) -> Frequency:
+    """Return the length of the periods that a move is of: a day or a week, which only it reads the value before of."""
+    whole, is_move = draft.reading.whole, bool(statistics) and MOVES.issuperset(statistics)
+    if not is_move or any(spec.frequency != Frequency.DAILY for spec in draft.find_specs(names)) or whole.start is None:
+        return Frequency.NATIVE
+    if whole.start == whole.end:
+        return Frequency.DAILY
+    # A week that is named by its first and last day is one, too.
+    is_week = len(draft.reading.periods) == 1 and whole.end and find_week(whole.start) == (whole.start, whole.end)
+    return Frequency.WEEKLY if is_week else Frequency.NATIVE
 
 
 def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, said: str) -> tuple[Statistic, ...]:
@@ -175,7 +132,7 @@ def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, s
         # The yield of a bond is the indicator itself, not a return on it.
         text = cue("bond_yield").sub("\0\0\0", text)
     found = read_statistics(text)
-    if found in ((), (Statistic.RETURN,)) and is_counted(said):
+    if found in ((), (Statistic.RETURN,)) and says("statistics.change", said):
         # "How many jobs were added", "jobs lost": the counted noun is the indicator's own name.
         found = (Statistic.CHANGE,)
     if not found and says("changed", text):
@@ -239,6 +196,7 @@ def _fit(found: Sequence[Statistic], specs: Sequence[IndicatorSpec], text: str) 
     """
     # A sum of levels (prices, balances) means nothing.
     fitting = [item for item in found if item != Statistic.SUM or all(spec.flow for spec in specs)]
+    # Only where all are rates: beside an amount, a rate keeps the measure as it is worded.
     is_rates = all(spec.unit.startswith("%") for spec in specs)
     # A yield that goes from 4 % to 5 % rose by one point; "25 %" would be read as points by most readers.
     if is_rates and not says("explicit", text):

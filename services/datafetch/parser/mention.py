@@ -29,8 +29,7 @@ class Mention:
 
     ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words. ``how`` says how a
     name was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``, ``near``,
-    ``ngram``, ``words`` (of a name, apart or some of them) or ``group`` (a member of it); ``others`` are the further
-    meanings of an ambiguous name. ``meaning`` is the parsed form of a condition, grouping or ranking.
+    or ``ngram``; ``others`` are the further meanings of an ambiguous name.
     """
 
     kind: MentionKind
@@ -40,7 +39,6 @@ class Mention:
     confidence: float = 1.0
     how: str = field(default="exact", compare=False)
     others: tuple[str, ...] = field(default=(), compare=False)
-    meaning: object = field(default=None, compare=False)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -92,9 +90,8 @@ def resolve_overlaps(mentions: Sequence[Mention]) -> list[Mention]:
     taken: list[Mention] = []
     for item in sorted(mentions, key=lambda one: (one.start - one.end, -one.confidence)):
         same = [other for other in taken if other.span == item.span]
-        is_other = all(other.kind != item.kind for other in same)
-        is_member = item.how == "group" and all(other.value != item.value for other in same)
-        if is_free(item.span, taken) or (same and (is_other or is_member) and item.confidence >= same[0].confidence):
+        is_other = same and all(other.kind != item.kind for other in same)
+        if is_free(item.span, taken) or (is_other and item.confidence >= same[0].confidence):
             taken.append(item)
     return sorted(taken, key=lambda item: item.span)
 

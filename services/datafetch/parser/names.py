@@ -1,50 +1,45 @@
-"""Names in a question: the answer's unit, entities, the target currency, indicators, and a ranking of all of a kind."""
+"""Names in a question: the answer's unit, entities, the target currency, and indicators."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
-from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
+from fathom.services.datafetch.catalog.resolving import Resolver
 from fathom.services.datafetch.catalog.text import blank, is_chinese
 from fathom.services.datafetch.parser import periods
-from fathom.services.datafetch.parser.coordination import complete_lists
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.entities import Resolver, find_groups, make_entity
 from fathom.services.datafetch.parser.lexicon import cue, find_spans, says
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
-from fathom.services.datafetch.parser.operators import Ranking, find_ranking, find_rounding, find_unit
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, overlap
+from fathom.services.datafetch.parser.operators import find_rounding, find_unit
 from fathom.services.datafetch.query.model import Missing
 
 
 class NameFinder:
     """A finder of names, based on the names of one semantic layer."""
 
-    def __init__(self, layer: Layer, matcher: Matcher, resolver: Resolver) -> None:
-        self._layer, self._matcher, self._resolver = layer, matcher, resolver
+    def __init__(self, layer: Layer, resolver: Resolver) -> None:
+        self._layer, self._resolver = layer, resolver
 
     def find(self, draft: Draft, today: date | None) -> None:
         """Add the names to the mentions of a draft, and report ambiguous ones.
 
         ``today`` anchors relative periods, the current day by default.
         """
+        # The unit first: the yuan of "in million yuan" is no currency that is asked for.
         rest = self._find_unit(draft)
         # "Chained 2012 dollars" are the unit of a series, no currency and no year.
         real = find_spans(["real_unit"], rest)
         draft.mentions += [Mention(MentionKind.OUTPUT, *span, "constant prices") for span in real]
+        based = [Mention(MentionKind.PARAMETER, *m.span(), f"{m['y']}=100") for m in cue("base_year").finditer(rest)]
+        draft.mentions += based
+        real += [item.span for item in based]
         draft.text, rest = blank(draft.text, real), blank(rest, real)
-        groups = list(find_groups(rest, self._layer, self._resolver.exact(rest)))
-        ranking = find_ranking(draft.text)
-        if ranking and isinstance(ranking[0].meaning, Ranking):
-            everyone = {one.id for one in self._layer.entities.values() if one.kind == ranking[0].meaning.kind}
-            groups = [] if everyone == {item.value for item in groups} else groups
-        rest = blank(rest, [item.span for item in groups])
-        found = [*self._find_entities(rest, draft), *select(groups, MentionKind.ENTITY)]
-        draft.mentions += select(groups, MentionKind.OUTPUT)
+        found = self._find_entities(rest, draft)
         rest = blank(rest, [item.span for item in found])
         # Before the indicators, so that the target currency does not count as an entity that they must apply to.
         entities = self._split_currency(draft, found)
@@ -59,11 +54,6 @@ class NameFinder:
             ]
             entities = self._accept(self._resolver.approximate(blank(rest, hidden)), draft)
         draft.mentions += entities
-        # With a named entity "the best" selects a period, not an entity.
-        if not entities:
-            kind = draft.conditions.kind if draft.conditions else ""
-            everything = [Mention(MentionKind.CONDITION, 0, 0, "", meaning=Ranking(kind, 0, False))] if kind else []
-            draft.mentions += find_ranking(draft.text) or everything
         draft.mentions += self._choose_indicators(named, draft, has_entities=bool(entities))
         if "currency" in draft.kinds:
             # Every rate is per euro, so the euro beside another currency names nothing: "against the euro", 兑欧元.
@@ -95,50 +85,70 @@ class NameFinder:
         longer = self._layer.indicator_names.find(text)
         found = []
         for item in self._resolver.exact(text):
-            around = any(m.start <= item.start < item.end <= m.end and item.span != (m.start, m.end) for m in longer)
-            if around or not self._is_noun(text, item) or self._cuts_word(text, item):
+            around = any(
+                m.start <= item.start < item.end <= m.end and item.end - item.start < m.end - m.start for m in longer
+            )
+            if around or not self._is_noun(text, item):
                 continue
             # A name that overlaps the start of an indicator's is cut, if the rest names an entity: 美国|银行贷款利率.
             for m in (one for one in longer if item.start < one.start < item.end < one.end):
                 ids = self._layer.entity_names.find_all(text[item.start : m.start])
-                item = make_entity(ids, item.start, m.start) if ids else item
+                item = replace(item, ids=tuple(ids), end=m.start) if ids else item
             found.append(item)
-        return self._accept(found, draft)
+        # "US and Canadian dollar" names the currency, and no economy.
+        listed = [one for item in found for one in self._find_conjuncts(text, item)]
+        spans = [(one.start, one.end) for one in listed]
+        listed += [item for item in found if not any(overlap((item.start, item.end), span) for span in spans)]
+        return self._accept(sorted(listed, key=lambda item: item.start), draft)
 
-    def _is_noun(self, text: str, item: Mention) -> bool:
+    def _find_conjuncts(self, text: str, item: NameMatch) -> Iterator[NameMatch]:
+        """Yield the names before one of which they share the end: "value and momentum ETFs", 价值、动量ETF."""
+        places, end = range(1, len(item.surface)), item.start
+        tails = [item.surface[at:] for at in places if is_chinese(item.surface) or item.surface[at] == " "]
+        # Towards the front, word by word, until one is no name together with the end.
+        while match := cue("conjunct").search(text[:end]):
+            # Chinese has no blanks, so a name may begin at any character of a run.
+            starts = range(*match.span("w")) if is_chinese(match["w"]) else [match.start("w")]
+            words = [(at, text[at : match.end("w")]) for at in starts]
+            named = ((at, self._layer.entity_names.find_all(word + tail)) for at, word in words for tail in tails)
+            at, ids = next((one for one in named if one[1] and item.id not in one[1]), (0, ()))
+            if not ids:
+                return
+            yield NameMatch(ids, at, match.end("w"), text[at : match.end("w")])
+            end = at
+
+    def _is_noun(self, text: str, item: NameMatch) -> bool:
         """Return whether a word that names a currency stands where one can: nobody "won" a currency."""
         words = text[item.start : item.end]
-        if self._layer.entities[item.value].kind != "currency" or not (words.isascii() and words.islower()):
+        if self._layer.entities[item.id].kind != "currency" or not (words.isascii() and words.islower()):
             return True
         ahead, behind = text[: item.start], text[item.end :]
         return " " in words or says("currency_ahead", ahead) or says("currency_behind", behind)
 
-    def _cuts_word(self, text: str, item: Mention) -> bool:
-        """Return whether an ambiguous Chinese name begins inside another word of the catalogue: 油价 in 汽油价格."""
-        pair = text[max(item.start - 1, 0) : item.start + 1]
-        return bool(item.others) and len(pair) == 2 and is_chinese(pair) and self._layer.name_words.has(pair)
-
-    def _accept(self, found: Sequence[Mention], draft: Draft) -> list[Mention]:
+    def _accept(self, found: Sequence[NameMatch], draft: Draft) -> list[Mention]:
         """Return the accepted entities and report ambiguous ones; ambiguous misspellings are rejected."""
-        sure = {item.value for item in found if not item.others}
+        sure = {item.id for item in found if len(item.ids) == 1}
         accepted = []
         for item in found:
             # "Oil (WTI)" says which of the two is meant.
             meant = next((ident for ident in item.ids if ident in sure), "")
-            item = replace(item, value=meant, others=()) if meant and item.others else item
-            if item.others:
+            ids = (meant,) if meant else item.ids
+            if len(ids) > 1:
                 words = draft.text[item.start : item.end]
-                names = tuple(f"{self._layer.entities[ident].name} ({ident})" for ident in item.ids[:5])
+                names = tuple(f"{self._layer.entities[ident].name} ({ident})" for ident in ids[:5])
                 choice = "say which is meant" if item.how == "typo" else f"{names[0]} was taken"
                 detail = f"{words!r} can be {', '.join(names)}; {choice}"
                 draft.missing.append(Missing(words, "UNKNOWN_ENTITY", detail, aspect="ambiguous name", nearest=names))
-            if not item.others or item.how != "typo":
-                accepted.append(item)
+            # A misspelling of two names is neither of them; an exact name of two is taken as the better known one.
+            if len(ids) == 1 or item.how != "typo":
+                place = item.start, item.end
+                accepted.append(Mention(MentionKind.ENTITY, *place, ids[0], item.confidence, item.how, ids[1:]))
         return accepted
 
     def _split_currency(self, draft: Draft, found: list[Mention]) -> list[Mention]:
         """Split off the target currency: a single currency beside other entities, after words such as "in" or 按."""
         money = [item for item in found if self._layer.entities[item.value].kind == "currency"]
+        # Of several currencies each is asked for, and none is the unit of the others.
         if len(money) != 1 or len(money) == len(found) or not says("measured", draft.text[: money[0].start]):
             return found
         draft.currency = money[0].value
@@ -154,7 +164,7 @@ class NameFinder:
         # A number is no name, though some ids consist of digits; "price-to-earnings" is another name than a price.
         named = [m for m in named if not m.surface.isdecimal() and not re.match(r"-[A-Za-z]", text[m.end :])]
         found: list[NameMatch] = []
-        for name in complete_lists(text, named, self._layer.loose_names):
+        for name in named:
             joined = self._join(text, found[-1], name) if found else None
             if joined is not None:
                 found[-1] = joined
@@ -165,11 +175,6 @@ class NameFinder:
     def _join(self, text: str, last: NameMatch, name: NameMatch) -> NameMatch | None:
         """Return what two neighbouring names are as one, or None if they are two."""
         gap, words = text[last.end : name.start], text[last.start : name.end]
-        if cue("qualifies").fullmatch(gap):
-            # "Hourly earnings of production workers": merge only if the joined words still mean the first name.
-            near = self._matcher.match(words, 2)
-            if near and near[0].id == last.id and near[0].id not in name.ids:
-                return NameMatch(last.ids, last.start, name.end, words)
         if cue("maturity").fullmatch(last.surface) and cue("of_maturity").fullmatch(gap):
             # In "30-year fixed mortgage rate" the maturity belongs to the mortgage rate, not to a Treasury yield.
             return NameMatch(name.ids, last.start, name.end, words)
@@ -186,6 +191,7 @@ class NameFinder:
         chosen, kinds = [], draft.kinds
         for item in found:
             specs = [self._layer.indicators[ident] for ident in item.ids]
+            # A bank's deposits and those of an economy have one name.
             fitting = [spec for spec in specs if kinds & set(spec.kinds)]
             # "Trend" and "rise" do not ask for a price of an entity without prices.
             if not specs[0].default or not kinds or specs[0] in fitting:

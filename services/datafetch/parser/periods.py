@@ -85,6 +85,7 @@ def read(text: str, today: date, newest: date | None = None) -> Reading:
     """
     shown = plain(text)
     found = grammar.read_periods(shown, today, newest)
+    # Where one of several periods is none, figures for the others would look like an answer.
     refused = {
         words: UNREAD[one.kind].format(words)
         for one in found.periods

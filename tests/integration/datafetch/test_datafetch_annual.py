@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from fathom.domain import frames
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.query.model import Result
+from fathom.services.datafetch.query.model import Query, Result
 from tests.bench.datafetch import finglm, perturb
 
 pytestmark = [
@@ -83,7 +83,9 @@ async def test_a_report_is_not_seen_before_it_was_published(engine: Engine) -> N
 
 
 async def test_a_ranking_over_all_companies_reads_every_one(engine: Engine) -> None:
-    result = await engine.ask("2020年营业收入最高的前5家公司", None)
+    year = date(2020, 1, 1), date(2020, 12, 31)
+    top = Query((), ("operating_revenue",), *year, kind="stock", order="operating_revenue", descending=True, limit=5)
+    result = await engine.run(top, None)
     frame = frames.from_arrow(result.sheets[0].arrow)
     assert len(frame) == 5
     assert frame["operating_revenue"].is_monotonic_decreasing

@@ -32,7 +32,6 @@ async def test_a_level_of_late_is_its_newest_value(engine: Engine, question: str
         ("Apple's recent return", "recent"),
         ("苹果近期涨幅", "近期"),
         ("最近标普500走势", "最近"),
-        ("最近涨得最多的股票", "最近"),
     ],
 )
 async def test_a_move_of_late_is_refused_for_want_of_a_length(engine: Engine, question: str, phrase: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,14 @@ import yaml
 from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, list_unread, resolve_overlaps
+from fathom.services.datafetch.parser.mention import (
+    Mention,
+    MentionKind,
+    is_free,
+    list_unread,
+    resolve_overlaps,
+    select,
+)
 
 FOLDER = Path(__file__).resolve().parent
 # Reading the words in Python alone takes a third of a second of every start.
@@ -102,15 +109,6 @@ def list_words(file: str, *classes: str) -> frozenset[str]:
     return frozenset(walk(load(file), not classes))
 
 
-def list_terms() -> Iterator[tuple[str, str]]:
-    """Yield the words for measures and how to show them with their values, and function words with none."""
-    yield from (
-        (word, value) for file in ("measures", "outputs") for value, words in load(file).items() for word in words
-    )
-    # A word that is most like one of these asks for nothing; those of one character are too like everything.
-    yield from ((word, "") for word in sorted(list_words("function_words")) if len(word) > 1)
-
-
 @cache
 def load_known_words() -> frozenset[str]:
     """Return all words of the lexicons in small letters; none of them is a name."""
@@ -171,8 +169,19 @@ def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
     for finder in (_find_phrases, _find_numbers):
         found += [item for item in finder(text) if is_free(item.span, found)]
     found = [_trim(item, text) for item in found]
-    unread = find_content_words(blank(text, [item.span for item in found]))
+    rest = blank(text, [item.span for item in found])
+    unread = {*find_content_words(rest), *_find_joined_nouns(rest, select(found, MentionKind.ENTITY))}
     return sorted([*found, *list_unread(unread)], key=lambda item: item.span)
+
+
+def _find_joined_nouns(rest: str, entities: Sequence[Mention]) -> Iterator[tuple[int, int]]:
+    """Yield words of data that a conjunction joins to an entity; there they are names: "momentum ETFs and value"."""
+    # A function word elsewhere: in "the value of gold" it says nothing that the figure does not.
+    nouns = list_words("function_words", "data_nouns")
+    for item in entities:
+        for match in (cue("conjunct").search(rest[: item.start]), cue("joined").match(rest, item.end)):
+            if match and match["w"].lower() in nouns:
+                yield match.span("w")
 
 
 def _trim(mention: Mention, text: str) -> Mention:

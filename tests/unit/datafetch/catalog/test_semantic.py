@@ -13,8 +13,9 @@ from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.naming import MAX_NAMED_CHARS, find_catalog_ids
 from fathom.services.datafetch.catalog.pinyin import romanise
+from fathom.services.datafetch.catalog.resolving import Resolver
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
-from fathom.services.datafetch.parser.entities import Resolver
+from fathom.services.datafetch.parser.lexicon import load_known_words
 from fathom.services.datafetch.parser.operators import find_unit
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.units import Unit, find_conversion, parse_unit
@@ -53,19 +54,19 @@ OTHER = EntitySpec(id="2.X", name="平安集团", kind="stock")
      ("GZMT", "sound"), ("贵洲茅台", "sound"), ("贵州毛台酒股份有限公司", "sound"), ("贵州茅台酒股有限公司", "typo")],
 )  # fmt: skip
 def test_a_company_is_found_by_every_usual_name(mention: str, how: str) -> None:
-    found = Resolver(layer_of(MAOTAI, GREE)).resolve(mention)
+    found = Resolver(layer_of(MAOTAI, GREE), load_known_words()).resolve(mention)
     assert (found[0].ids[0], found[0].how) == ("600519.SH", how)
 
 
 @pytest.mark.parametrize("mention", ["贵州银行", "茅山旅游股份有限公司", "特斯拉", "XYZ"])
 def test_another_company_is_not_taken_for_a_known_one(mention: str) -> None:
-    assert all(item.how == "near" for item in Resolver(layer_of(MAOTAI, GREE)).resolve(mention))
+    assert all(item.how == "near" for item in Resolver(layer_of(MAOTAI, GREE), load_known_words()).resolve(mention))
 
 
 def test_an_ambiguous_name_brings_all_its_candidates() -> None:
-    found = Resolver(layer_of(TWIN, OTHER)).resolve("平安集团")
+    found = Resolver(layer_of(TWIN, OTHER), load_known_words()).resolve("平安集团")
     assert [item.ids[0] for item in found] == ["1.X", "2.X"]
-    assert Resolver(layer_of(TWIN, OTHER)).exact("平安集团的利润")[0].others
+    assert Resolver(layer_of(TWIN, OTHER), load_known_words()).exact("平安集团的利润")[0].ids[1:]
 
 
 def test_names_stand_between_word_boundaries_and_codes_in_upper_case() -> None:

@@ -78,7 +78,6 @@ async def test_a_series_that_begins_after_the_period_says_so(engine: Engine) -> 
     "question",
     [
         "Rank gold, oil and the S&P 500 by return from 2009 to 2018",
-        "Average monthly close of Apple in 2020",
         "What was the highest close of Best Buy in 2021, rounded to two decimals?",
         "请问微软2021年的最大回撤是多少？保留两位小数",
     ],

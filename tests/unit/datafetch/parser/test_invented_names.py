@@ -9,8 +9,9 @@ import pytest
 from rapidfuzz.distance import OSA
 
 from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.resolving import Resolver
 from fathom.services.datafetch.catalog.schema import EntitySpec
-from fathom.services.datafetch.parser.entities import Resolver
+from fathom.services.datafetch.parser.lexicon import load_known_words
 from tests.beside import beside
 
 ANNUAL = beside("finglm_cn_annual") / "companies.parquet"
@@ -66,7 +67,7 @@ def resolver(companies: list[tuple[str, str, str]], market: str = "CN") -> Resol
         ident: EntitySpec(id=ident, name=name, kind="stock", aliases=[short], market=market)
         for ident, name, short in companies
     }
-    return Resolver(Layer(entities=specs).index_names())
+    return Resolver(Layer(entities=specs).index_names(), load_known_words())
 
 
 def companies_of_the_annual_reports() -> list[tuple[str, str, str]]:

@@ -15,14 +15,12 @@ YEAR = (date(2021, 1, 1), date(2021, 12, 31))
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [
-    # Names that follow a pattern, and names that share an end or a beginning.
+    # Names that follow a pattern.
     ("7年期美国国债2021年的收益率", {"indicators": ("gs7",), "start": YEAR[0], "statistics": ()}),
     ("yield on the twenty-year Treasury in 2021", {"indicators": ("gs20",)}),
     ("imports of French goods in 2021", {"indicators": ("impfr",)}),
     ("2021年芝加哥房价", {"indicators": ("chxrsa",)}),
     ("average weekly hours in construction, 2021", {"indicators": ("awhaecon",)}),
-    ("能源、食品两项CPI 2021年", {"indicators": ("cpiengsl", "cpiufdsl")}),
-    ("US goods imports from Canada and Mexico in 2021", {"indicators": ("impca", "impmx")}),
     ("10-year and 2-year Treasury yields in 2021", {"indicators": ("gs10", "gs2")}),
     ("CPI in 2021, not seasonally adjusted", {"indicators": ("cpiaucns",)}),
     # Changes over time, and what is counted.
@@ -39,9 +37,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Coca-Cola's close on 2019-12-31 in British pounds", {"entities": ("KO",), "currency": "GBP"}),
     # Periods one by one and as ranges.
     ("Apple close on 2021-03-01 and 2021-03-15", {"periods": ((date(2021, 3, 1),) * 2, (date(2021, 3, 15),) * 2)}),
-    ("Apple closes between 2021-03-01 and 2021-03-15", {"periods": (), "end": date(2021, 3, 15)}),
     ("苹果2019年、2021年的涨幅分别是多少", {"periods": ((date(2019, 1, 1), date(2019, 12, 31)), YEAR)}),
     ("2019年与2021年四季度的实际GDP", {"periods": ((date(2019, 10, 1), date(2019, 12, 31)), (date(2021, 10, 1), YEAR[1]))}),
+    ("Apple closes between 2021-03-01 and 2021-03-15", {"periods": (), "end": date(2021, 3, 15)}),
     ("Pfizer daily closes, 9 to 13 November 2020", {"start": date(2020, 11, 9), "end": date(2020, 11, 13)}),
     ("2015年8月17日至9月2日标普500", {"start": date(2015, 8, 17), "end": date(2015, 9, 2)}),
     ("Apple close 3/18/2019", {"start": date(2019, 3, 18), "end": date(2019, 3, 18)}),
@@ -54,9 +52,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Apple close, end of 2018", {"end": date(2018, 12, 31), "statistics": (Statistic.LAST,)}),
     ("苹果2020年底收盘价", {"end": date(2020, 12, 31), "statistics": (Statistic.LAST,)}),
     ("unemployment rate over the last decade", {"end": date(2022, 9, 30), "statistics": ()}),
-    # Rankings.
-    ("2021年涨幅最大的三只股票", {"kind": "stock", "limit": 3, "descending": True, "statistics": (Statistic.RETURN,)}),
-    ("Which stock had the worst return in 2021?", {"kind": "stock", "limit": 1, "descending": False}),
 ]  # fmt: skip
 
 
@@ -80,12 +75,6 @@ async def test_what_is_not_here_is_named(engine: Engine, question: str, subject:
     result = await engine.ask(question, date(2022, 9, 30))
     assert any(item.subject == subject and item.reason == reason for item in result.missing), result.missing
     assert not result.sheets
-
-
-async def test_a_ranking_has_the_first_of_all_in_their_order(engine: Engine) -> None:
-    (sheet,) = (await engine.ask("2021年涨幅最大的三只股票", date(2022, 9, 30))).sheets
-    names = [column.entity for column in sheet.columns if column.indicator]
-    assert names == ["RRC", "NVDA", "PFE"]
 
 
 async def test_periods_named_one_by_one_have_a_sheet_each(engine: Engine) -> None:

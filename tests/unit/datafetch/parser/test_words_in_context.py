@@ -60,20 +60,6 @@ async def test_a_number_in_a_name_is_no_parameter(engine: Engine, question: str,
     assert not [item for item in seen.mentions if item.kind == MentionKind.PARAMETER]
 
 
-@pytest.mark.parametrize(
-    ("question", "words", "value"),
-    [
-        ("苹果2019年一共涨了多少", "一共", "return"),
-        ("What did Apple return from 2015 to 2019, annualised?", "annualised", "cagr"),
-        ("Apple's drawdown in 2020 at its worst", "worst", "max_drawdown"),
-    ],
-)
-async def test_a_word_that_modifies_a_measure_means_what_is_computed(
-    engine: Engine, question: str, words: str, value: str
-) -> None:
-    assert (await read(engine, question))[words] == ("MEASURE", value)
-
-
 async def test_an_annualised_return_is_a_compound_rate(engine: Engine) -> None:
     seen = await engine.read("What did Apple return from 2015 to 2019, annualised?", None)
     assert seen.query.statistics == (Statistic.CAGR,)

@@ -35,7 +35,6 @@ async def test_each_question_is_answered_with_its_own_measure_or_refused(engine:
         "unadjusted CPI in March 2020",
         "US unemployment rate and federal funds rate in May 2020",
         "highest unemployment rate in 2020",
-        "monthly highs of Apple in 2020",
         "What would one share of Merck have cost on 18 March 2020?",
     ],
 )

@@ -1,22 +1,32 @@
-"""Entities named in a text: exactly, in groups, and by shortened, romanised, homophone or misspelt names."""
+"""Entities named in a text: exactly, and by shortened, romanised, homophone or misspelt names."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
 from fathom.services.datafetch.catalog.completion import Completion
 from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.names import Mention
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
-from fathom.services.datafetch.parser.coordination import complete_lists
-from fathom.services.datafetch.parser.lexicon import CHINESE_RUN, cue, load_known_words
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free
 
+CHINESE_RUN = re.compile(f"(?:{CJK.pattern})+")
+# The legal form at the end of a Chinese name: 贵州茅台酒股份有限公司.
+COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
+# Legal forms do not distinguish names, so misspellings are searched in the part before them.
+LEGAL_FORM = re.compile(
+    r"(?:\(集团\)|集团|控股|股份|有限|责任|公司)+$"
+    r"|(?:[\s,]+(?:incorporated|inc|corporation|corp|company|co|limited|ltd|llc|plc|ag|se|sa|nv|holdings?|group)\.?)+$",
+    re.I | re.A,
+)
+# A legal form right behind a match belongs to the match, not to a longer name.
+LEGAL_FORM_NEXT = re.compile(r"\(?(?:集团|控股|股份|有限|责任|公司)")
+# Up to eight characters between a match and a legal form make a longer name, unless a particle separates them.
+LONGER_NAME = re.compile(r"(?:(?![的和与及、])[\u3400-\u9fff]){1,8}?(?:集团|控股|股份|有限|公司)")
 WORD_BEFORE, WORD_AFTER = re.compile(r"([A-Z][A-Za-z&'-]+) $"), re.compile(r"^ ([A-Z][A-Za-z&'-]+)")
 # Characters of the longest word that a name is told apart from: 是不是, 多少个交易日.
 LONGEST_WORD = 7
@@ -29,12 +39,6 @@ SURE = 8
 # Inexact search tries every window of the text, so its time grows with the length, and a question may have 2,000
 # characters.
 MAX_SCAN = 300
-# A number before a group, with its measure word: 五只, "the five".
-COUNT = re.compile(
-    rf"(?:all\s+)?(?:the\s+)?(?P<n>\d+|\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}])\s*[只个家支种]?\s*$", re.I
-)
-# A list in parentheses behind a group, and what parts its items.
-LISTED, PARTS = re.compile(r"\s*\(([^()]{2,200})\)"), re.compile(r"\s*(?:[、,;和及与]|\band\b)\s*(?:and\s+)?")
 
 Key = TypeVar("Key")
 
@@ -42,8 +46,9 @@ Key = TypeVar("Key")
 class Resolver:
     """A resolver of entity names; its indices for inexact matches are built on first use."""
 
-    def __init__(self, layer: Layer) -> None:
-        self._layer = layer
+    def __init__(self, layer: Layer, fillers: Collection[str]) -> None:
+        """Take the names, and the words beside which a name can begin or end, as no name has them."""
+        self._layer, self._fillers = layer, fillers
         # From the surest to the least sure; the first that finds anything decides.
         self._readers = (self._find_short, self._find_pinyin, self._find_homophones, self._find_typo)
 
@@ -55,7 +60,7 @@ class Resolver:
             for spec in self._layer.entities.values()
             for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names))
         ]
-        return [(whole, form, ident) for whole, ident in named for form in (whole, cue("company").sub("", whole))]
+        return [(whole, form, ident) for whole, ident in named for form in (whole, COMPANY.sub("", whole))]
 
     @cached_property
     def _cores(self) -> dict[str, list[str]]:
@@ -76,8 +81,7 @@ class Resolver:
 
     def exact(self, text: str) -> list[Mention]:
         """Return entities named exactly, in the order of the text."""
-        names = self._layer.entity_names
-        return [make_entity(m.ids, m.start, m.end) for m in complete_lists(text, names.find(text), names)]
+        return self._layer.entity_names.find(text)
 
     def approximate(self, text: str, share: float = 0.0) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
@@ -93,11 +97,11 @@ class Resolver:
         names = self._layer.entity_names
         exact = names.find_all(mention)
         # A part of a mention is no match of the whole: 平安 in 平安大街.
-        found = [make_entity(exact, 0, len(mention))] if exact else self.approximate(mention, 0.7)
+        found = [make_mention(exact, 0, len(mention), "exact", 1.0)] if exact else self.approximate(mention, 0.7)
         near = () if found else (ident for name in names.find_nearest(mention, limit) for ident in names.find_all(name))
-        found += [make_entity((ident,), 0, 0, "near", 0.5) for ident in dict.fromkeys(near)]
+        found += [make_mention((ident,), 0, 0, "near", 0.5) for ident in dict.fromkeys(near)]
         each = [(ident, item) for item in found for ident in item.ids]
-        return [make_entity((one,), 0, len(mention), item.how, item.confidence) for one, item in each[:limit]]
+        return [make_mention((one,), 0, len(mention), item.how, item.confidence) for one, item in each[:limit]]
 
     @cached_property
     def _completion(self) -> Completion:
@@ -106,7 +110,7 @@ class Resolver:
     def complete(self, beginning: str, limit: int = 8) -> list[Mention]:
         """Return the entities one of whose names begins so, or has a word that does, best first."""
         found = self._completion.complete(beginning, limit)
-        return [make_entity((ident,), 0, len(beginning), "beginning", score) for ident, score in found]
+        return [make_mention((ident,), 0, len(beginning), "beginning", score) for ident, score in found]
 
     def _find_short(self, text: str) -> list[Mention]:
         """Find names without their legal form: 有限公司, 集团."""
@@ -115,7 +119,7 @@ class Resolver:
     def _find_pinyin(self, text: str) -> list[Mention]:
         """Find full pinyin or initials that are separate words."""
         return [
-            make_entity(m.ids, m.start, m.end, "sound", 0.9)
+            make_mention(m.ids, m.start, m.end, "sound", 0.9)
             for m in self._layer.pinyin_names.find(text)
             # Short pinyin in small letters is an English word too often ("an", "he").
             if m.end - m.start >= 4 or m.surface.isupper()
@@ -132,7 +136,7 @@ class Resolver:
     def _find_typo(self, text: str) -> list[Mention]:
         """Find names with one wrong, missing or extra character."""
         found, shown = self._scan(text, 24, self._list_similar, "typo", 0.85), plain(text)[:MAX_SCAN]
-        return [item for item in found if not is_inside_name(shown, item.start, item.end)]
+        return [item for item in found if not is_inside_name(shown, item.start, item.end, self._fillers)]
 
     def _list_similar(self, window: str) -> list[str]:
         """Return entities whose name has one other character than the window, or is it but for the legal form."""
@@ -171,43 +175,27 @@ class Resolver:
     ) -> list[Mention]:
         """Apply ``read`` to the windows of the text, longest first, and return the hits without overlaps."""
         lower = fold_case(plain(text))[:MAX_SCAN]
-        starts = [at for at, can_start in enumerate(list_starts(lower)) if can_start]
+        starts = [at for at, can_start in enumerate(list_starts(lower, self._fillers)) if can_start]
         found: list[Mention] = []
         # The longest window first, so that a name is not found inside a longer one.
         for length in range(min(longest, len(lower)), shortest - 1, -1):
             for start, end in ((at, at + length) for at in starts if at + length <= len(lower)):
                 window = lower[start:end]
-                if "\0" in window or window != window.strip() or not is_free((start, end), found):
+                if (
+                    "\0" in window
+                    or window != window.strip()
+                    or any(start < one.end and one.start < end for one in found)
+                ):
                     continue
-                ends_here = length >= SURE or can_end(lower, end)
+                ends_here = length >= SURE or can_end(lower, end, self._fillers)
                 ids = read(window) if ends_here and not cuts_word(lower, start) and not cuts_word(lower, end) else ()
                 if ids:
-                    found.append(make_entity(tuple(dict.fromkeys(ids)), start, end, how, confidence))
+                    found.append(make_mention(tuple(dict.fromkeys(ids)), start, end, how, confidence))
         return found
 
 
-def find_groups(text: str, layer: Layer, exact: Sequence[Mention]) -> Iterator[Mention]:
-    """Yield a mention of each member of the groups that a text names: "the five factor ETFs", 因子ETF(动量、质量…).
-
-    ``exact`` are the entities named in full. A group whose number differs from the one said is not meant, nor one that
-    shares words with one of them, as in "momentum factor ETF". A group of which members are named only says what they
-    are, and so does the list in parentheses behind a group that has as many members.
-    """
-    owned = [item for item in exact if layer.entities[item.value].kind != "economy"]
-    for group in layer.group_names.find(text):
-        members, count = layer.list_members(group.id), COUNT.search(text[: group.start])
-        if (count and parse_number(count["n"]) != len(members)) or not is_free((group.start, group.end), owned):
-            continue
-        start, listed = count.start() if count else group.start, LISTED.match(text, group.end)
-        end = listed.end() if listed and len(PARTS.split(listed[1].strip())) == len(members) else group.end
-        if set(members).isdisjoint(item.value for item in exact):
-            yield from (Mention(MentionKind.ENTITY, start, end, ident, 0.9, "group") for ident in members)
-        else:
-            yield Mention(MentionKind.OUTPUT, start, group.end, "described", 0.9)
-
-
-def make_entity(ids: Sequence[str], start: int, end: int, how: str = "exact", confidence: float = 1.0) -> Mention:
-    return Mention(MentionKind.ENTITY, start, end, ids[0], confidence, how, tuple(ids[1:]))
+def make_mention(ids: Sequence[str], start: int, end: int, how: str, confidence: float) -> Mention:
+    return Mention(tuple(ids), start, end, "", how, confidence)
 
 
 def index(pairs: Iterator[tuple[Key, str]]) -> dict[Key, list[str]]:
@@ -220,38 +208,38 @@ def index(pairs: Iterator[tuple[Key, str]]) -> dict[Key, list[str]]:
 
 def core_of(name: str) -> str:
     """Return the name without its legal form."""
-    return cue("legal_form").sub("", name)
+    return LEGAL_FORM.sub("", name)
 
 
-def list_starts(text: str) -> list[bool]:
+def list_starts(text: str, fillers: Collection[str]) -> list[bool]:
     """Return for each position whether a name can begin there.
 
     A name begins at the start, after a non-Chinese character, or after filler phrases that follow such a position.
     """
     # A single phrase right before the position is not enough: 能 is one, but no name begins at 源 in 国家能源.
-    starts, known = [True], load_known_words()
+    starts = [True]
     for place in range(1, len(text) + 1):
         sizes = range(1, min(place, LONGEST_WORD) + 1)
-        phrases = (starts[place - size] and text[place - size : place] in known for size in sizes)
+        phrases = (starts[place - size] and text[place - size : place] in fillers for size in sizes)
         starts.append(not CJK.match(text[place - 1]) or any(phrases))
     return starts
 
 
-def can_end(text: str, end: int) -> bool:
+def can_end(text: str, end: int, fillers: Collection[str]) -> bool:
     """Return whether a name can end at a position: at the end, or before a filler phrase or a non-Chinese character."""
-    fillers = (text[end : end + size] in load_known_words() for size in range(1, LONGEST_WORD + 1))
-    return end == len(text) or not CJK.match(text[end]) or any(fillers)
+    found = (text[end : end + size] in fillers for size in range(1, LONGEST_WORD + 1))
+    return end == len(text) or not CJK.match(text[end]) or any(found)
 
 
-def is_inside_name(text: str, start: int, end: int) -> bool:
+def is_inside_name(text: str, start: int, end: int, fillers: Collection[str]) -> bool:
     """Return whether a span is part of a longer name.
 
     A longer name has a legal form in Chinese, or capitalised words in English.
     """
-    if cue("longer_name").match(text, end) and not cue("legal_form_next").match(text, end):
+    if LONGER_NAME.match(text, end) and not LEGAL_FORM_NEXT.match(text, end):
         return True
     words = (word.lower() for word in (*WORD_BEFORE.findall(text[:start]), *WORD_AFTER.findall(text[end:])))
-    return any(word not in load_known_words() and not cue("legal_form").fullmatch(f" {word}") for word in words)
+    return any(word not in fillers and not LEGAL_FORM.fullmatch(f" {word}") for word in words)
 
 
 def cuts_word(text: str, at: int) -> bool:
