@@ -1,12 +1,35 @@
-"""Search of documents: the choice of a hit, and quotations of what was read."""
+"""Search of documents: the choice of a hit, and quotations of what was read, which answer the question or not."""
 
 from __future__ import annotations
 
-from fathom.domain.text.terms import is_about, list_words, quote_best
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fathom.domain.text.terms import is_about, list_words
+from fathom.services.policy.reference.answerability import Quoted, load_answerability, quote_parts
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.reading import Reading, say
 
 MAX_READ = 2
+
+
+@dataclass(frozen=True)
+class Quotation:
+    """A quotation of a document that was read, and how likely it answers the question."""
+
+    title: str
+    text: str
+    material: int
+    probability: float
+
+    @property
+    def is_answer(self) -> bool:
+        """Return whether it may be given as the answer: as likely as nine of ten held-out ones that were right."""
+        return self.probability >= load_answerability().threshold
+
+    def write(self, is_zh: bool) -> str:
+        """Return the paragraph of an answer."""
+        return say("quote" if self.is_answer else "nearest", is_zh, self.title, self.text, f"[{self.material}]")
 
 
 def choose_hit(conversation: Conversation) -> str:
@@ -21,16 +44,32 @@ def choose_hit(conversation: Conversation) -> str:
     return chosen[0] if chosen and len(read) < MAX_READ else ""
 
 
-def list_quotes(conversation: Conversation, reading: Reading) -> list[str]:
-    """Return a paragraph per document that was read, with a quotation about the question and what that names."""
-    question = " ".join([conversation.question, *reading.not_understood])
+def list_quotations(conversation: Conversation, reading: Reading) -> list[Quotation]:
+    """Return the likeliest quotation of each document that was read, the likeliest of all first."""
+    return sorted(quote_documents(conversation, reading), key=lambda one: -one.probability)
+
+
+def quote_documents(conversation: Conversation, reading: Reading) -> Iterator[Quotation]:
+    """Yield a quotation of each document that speaks of the question and of what that names."""
     names = [name.casefold() for name in reading.names]
-    found = []
     for step in conversation.of("fetch"):
-        title = str(step.head.get("title", ""))
+        title, question = str(step.head.get("title", "")), conversation.question
         text = f"{title}\n{step.body}"
         is_named = not names or any(name in text.casefold() for name in names)
-        quoted = quote_best(step.body, title, question) if step.is_ok and step.material and is_named else ""
-        if quoted and is_about(f"{title}\n{quoted}", text, conversation.question):
-            found.append(say("quote", conversation.is_zh, title, quoted, f"[{step.material}]"))
-    return found
+        if not (step.is_ok and step.material and is_named):
+            continue
+        found = quote_parts(question, step.body)
+        rated = load_answerability().rate(question, found, title, step.body)
+        if not rated:
+            continue
+        best = max(range(len(found)), key=lambda place: rated[place])
+        quoted = drop_lead(question, found, best).text
+        if is_about(f"{title}\n{quoted}", text, question):
+            yield Quotation(title, quoted, step.material, rated[best])
+
+
+def drop_lead(question: str, found: Sequence[Quoted], best: int) -> Quoted:
+    """Return the likeliest quotation from its sentence with most of the question's terms on."""
+    asked = set(list_words(question))
+    inside = [one for one in found if found[best].text.endswith(one.text)]
+    return max(inside, key=lambda one: (len(asked & set(list_words(one.part.text))), len(one.text)))

@@ -16,7 +16,7 @@ from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.documents import choose_hit, list_quotes
+from fathom.services.policy.reference.documents import Quotation, choose_hit, list_quotations
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 
 # As many as one run may delegate by default.
@@ -118,13 +118,18 @@ class Walk:
         return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
 
     @cached_property
-    def _quotes(self) -> list[str]:
-        return list_quotes(self.conversation, self._reading)
+    def _quotations(self) -> list[Quotation]:
+        return list_quotations(self.conversation, self._reading)
+
+    @cached_property
+    def _answers(self) -> list[Quotation]:
+        """Return the quotations that may be given as the answer."""
+        return [one for one in self._quotations if one.is_answer]
 
     @cached_property
     def _is_quoted(self) -> bool:
         """Return whether the user's own documents say what is asked, so that no series is looked for."""
-        return self.conversation.has_own_documents and self._calculation is None and bool(self._quotes)
+        return self.conversation.has_own_documents and self._calculation is None and bool(self._answers)
 
     @cached_property
     def _gaps(self) -> list[str]:
@@ -146,7 +151,7 @@ class Walk:
     @cached_property
     def _limits(self) -> list[str]:
         """Return which series have no data in the period that is asked for, where nothing else was found."""
-        is_empty = self._calculation is None and not self._sheets and not self._quotes
+        is_empty = self._calculation is None and not self._sheets and not self._answers
         return self._reading.say_limits(self.conversation.is_zh) if is_empty else []
 
     def _list_open(self) -> list[str]:
@@ -159,17 +164,23 @@ class Walk:
             return self._gaps or list(self._reading.not_understood)
         if self._sheets:
             return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
-        return [] if self._quotes else self._limits or [self.conversation.question]
+        return [] if self._answers else self._limits or [self.conversation.question]
 
     def _compose(self) -> str:
         """Return the answer from what was found, without what only led to it."""
         one, is_zh = self._calculation, self.conversation.is_zh
         gaps = self._gaps or self._limits
+        # Passages that may not answer stand where nothing else does, and say so.
+        nearest = [quotation.write(is_zh) for quotation in self._quotations if not quotation.is_answer]
         if gaps and not self._is_quoted:
-            return f"{join(gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
+            refused = f"{join(gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
+            return "\n\n".join([refused, *(nearest if self.conversation.has_own_documents else ())])
         sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
         computed = one.write_paragraphs() if one is not None else []
-        return compose(self.conversation, sheets, self._quotes, computed, is_converted=self._is_converted)
+        quotes = [quotation.write(is_zh) for quotation in self._answers]
+        if not (quotes or sheets or computed) and nearest:
+            quotes = [say("unanswered", is_zh), *nearest]
+        return compose(self.conversation, sheets, quotes, computed, is_converted=self._is_converted)
 
     def _ask(self) -> Call:
         given = {"program": self.written.text} if self.written is not None and self.written.text else {}
@@ -198,7 +209,7 @@ class Walk:
         return None if self.conversation.of("search") else Call("search", {"query": self.conversation.question[:2000]})
 
     def _read(self) -> Call | None:
-        chosen = "" if self._quotes else choose_hit(self.conversation)
+        chosen = "" if self._answers else choose_hit(self.conversation)
         return Call("fetch", {"id": chosen}) if chosen else None
 
 

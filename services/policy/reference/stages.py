@@ -14,7 +14,7 @@ from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import compose
 from fathom.services.policy.reference.conversation import Conversation
-from fathom.services.policy.reference.documents import list_quotes
+from fathom.services.policy.reference.documents import list_quotations
 from fathom.services.policy.reference.reading import Reading, is_reason
 
 # The data tool's sub-questions without an answer.
@@ -82,4 +82,5 @@ def answer(asked: Asked) -> str:
         elif document := DOCUMENT.fullmatch(head):
             steps.append(Step("fetch", {}, {"status": "ok", "material": int(document[1]), "title": document[2]}, body))
     conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
-    return compose(conversation, sheets, list_quotes(conversation, Reading()))
+    quotes = [one.write(conversation.is_zh) for one in list_quotations(conversation, Reading())]
+    return compose(conversation, sheets, quotes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.domain.text.terms import quote_best
+from fathom.domain.text.terms import Part, find_within, quote_best
 
 PLANS = "All prices are without VAT.\nPlan | Price per month | Users\nStarter | 19 | 3\nPro | 49 | 15"
 CITIES = "# Caps\n\n| City | Cap |\n|---|---|\n| Rome | 180 |\n| Oslo | 240 |\n\nCaps hold from January."
@@ -26,3 +26,18 @@ LEASE = "Rent | 42,700 kroner\nDeposit | 9,500 kroner\nThe lease ends in 2030."
 )
 def test_a_row_is_quoted_with_the_names_of_its_columns(text: str, question: str, quoted: str) -> None:
     assert quote_best(text, "", question) == quoted
+
+
+@pytest.mark.parametrize(
+    ("question", "row", "found"),
+    [
+        ("What is the fee for 45 pages?", Part("Pages | Fee", "31 to 60 | 12"), ["45 pages"]),
+        ("What is the fee for 61 pages?", Part("Pages | Fee", "31 to 60 | 12"), []),
+        ("What is the fee for 45 users?", Part("Pages | Fee", "31 to 60 | 12"), []),
+        ("库龄200天的存货按什么比例计提？", Part("库龄 | 比例", "181至360天 | 20%"), ["200 天"]),
+        ("What is due at 1,500 kWh?", Part("", "1,001 kWh – 2,000 kWh | 9"), ["1,500 kWh"]),
+        ("What is due at 7 kWh?", Part("", "No ranges here"), []),
+    ],
+)
+def test_a_quantity_is_found_in_the_range_of_a_row(question: str, row: Part, found: list[str]) -> None:
+    assert find_within(question, row) == found

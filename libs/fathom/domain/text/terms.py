@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fathom.domain.text.language import language_of
 from fathom.domain.text.scripts import HAN, HAN_CHARACTER
@@ -15,6 +17,10 @@ YEAR = re.compile(r"(?:19|20)\d\d")
 # A row of a table as the readers of files and Markdown write it: cells between bars.
 ROW = re.compile(r"\|?[^|\n]*[^|\s][^|\n]*(?:\|[^|\n]*)+")
 NUMBER = re.compile(r"\d")
+# Two numbers with no others between them, of which a unit may stand behind the first; and a number with its unit.
+AMOUNT = r"\d+(?:,\d{3})*(?:\.\d+)?"
+RANGE = re.compile(rf"({AMOUNT})\s?[^\W\d_]{{0,8}}\s?(?:[-–—~～至到]|\b(?:to|and)\b)\s?({AMOUNT})")
+QUANTITY = re.compile(rf"({AMOUNT})\s?([{HAN}]|[^\W\d_{HAN}]+|%)")
 RULE = re.compile(r"[\s|:-]+")
 ENGLISH_STOPS = frozenset(
     """a about an and any are as at be been between by can could did do does explain find for from give had has have how
@@ -26,6 +32,20 @@ ENGLISH_STOPS = frozenset(
 CHINESE_STOPS = re.compile(
     "请问|什么是|是什么|什么|是多少|多少|怎么样|怎么|怎样|如何|为什么|为何|哪些|哪个|关于|以及|之间|请|从|到|至|在|的|了|和|与|及|是|吗|呢|年|月|日|我|你"
 )
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sentence, or a row of a table with the row that names its columns, "" where none does."""
+
+    head: str
+    text: str
+    is_row: bool = False
+
+    @property
+    def whole(self) -> str:
+        """Return the text with the names of its columns."""
+        return f"{self.head} {self.text}"
 
 
 def is_chinese(text: str) -> bool:
@@ -86,28 +106,55 @@ def is_small_talk(question: str) -> bool:
     return len(list_words(question)) <= 1 and not re.search(r"[?？]\s*$", question)
 
 
+def find_within(question: str, part: Part) -> list[str]:
+    """Return the quantities of a question that lie in a range of a part: "120 days" in a row of "91 to 180 days".
+
+    Their unit is that of the range, or stands in the names of the columns.
+    """
+    ranges = [(read_number(low), read_number(high)) for low, high in RANGE.findall(part.text)]
+    found = []
+    for number, unit in QUANTITY.findall(question) if ranges else ():
+        is_within = any(low <= read_number(number) <= high for low, high in ranges)
+        found += [f"{number} {unit}"] if is_within and unit.casefold() in part.whole.casefold() else []
+    return found
+
+
+def read_number(text: str) -> float:
+    """Return the value of digits with separators of thousands."""
+    return float(text.replace(",", ""))
+
+
+def list_parts(text: str) -> list[Part]:
+    """Return the sentences of prose, then the rows of tables with the names of their columns."""
+    prose = [Part("", part) for part in list_sentences(text) if not ROW.fullmatch(part)]
+    return [*prose, *(Part(head, row, is_row=True) for head, row in list_rows(text))]
+
+
 def quote_best(text: str, title: str, question: str, limit: int = 900) -> str:
     """Return the sentence that shares most terms with a question, with what follows it directly; "" for none.
 
     Of a table it is a row behind the first one, as two quotations.
     """
-    wanted, rows = set(list_words(question)), list_rows(text)
-    prose = [part for part in list_sentences(text) if not ROW.fullmatch(part)]
-    parts = [*prose, *(row for _, row in rows)]
+    wanted, parts = set(list_words(question)), list_parts(text)
     # The names of the columns belong to what a row says.
-    scores = [len(wanted & set(list_words(part))) for part in (*prose, *(f"{head} {row}" for head, row in rows))]
+    scores = [len(wanted & set(list_words(part.whole))) for part in parts]
     # A text about the very thing names it in its title and need not repeat it in its sentences.
     if not parts or (max(scores) == 0 and not wanted & set(list_words(title))):
         return ""
     # A row shares the names of its columns with all others: of equal ones that with most terms of its own counts.
-    own = [len(wanted & set(list_words(part))) for part in parts]
+    own = [len(wanted & set(list_words(part.text))) for part in parts]
     best = max(range(len(parts)), key=lambda index: (scores[index], own[index], -index))
-    quoted = parts[best]
-    if best >= len(prose):
-        return re.sub(r"\s+", " ", "” … “".join(filter(None, rows[best - len(prose)])))
-    for following in parts[best + 1 :]:
+    return quote_part(text, parts, best, limit)
+
+
+def quote_part(text: str, parts: Sequence[Part], place: int, limit: int = 900) -> str:
+    """Return a part of a text with the sentences that follow it directly, or a row behind the names of its columns."""
+    quoted = parts[place].text
+    if parts[place].is_row:
+        return re.sub(r"\s+", " ", "” … “".join(filter(None, (parts[place].head, quoted))))
+    for following in parts[place + 1 :]:
         # What follows often limits what is said; only words that stand together in the text are joined.
-        joined = f"{quoted}{'' if is_chinese(quoted) else ' '}{following}"
+        joined = f"{quoted}{'' if is_chinese(quoted) else ' '}{following.text}"
         if joined not in text or len(joined) > limit:
             break
         quoted = joined

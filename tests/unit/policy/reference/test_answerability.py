@@ -1,0 +1,79 @@
+"""Test whether a passage is given as the answer, or as the nearest one that may not answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fathom.core.errors import CorruptData
+from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
+from fathom.services.policy.reference import answerability
+from fathom.services.policy.reference.answerability import FILE, load_answerability, quote_parts
+
+LEASE = (
+    "The lease of the Bremmen warehouse ends on 31 March 2034. The yearly rent of the Bremmen warehouse is 1,240,000"
+    " euros. The landlord is a fund of Brandvik Partners."
+)
+MEETING = (
+    "Brandvik Partners was represented by two of its partners. The landlord will report on the state of the roof of the"
+    " warehouse. The next meeting is in May."
+)
+FEES = "# Storage fees\n\n| Days in store | Fee |\n|---|---|\n| 1 to 30 days | 2% |\n| 31 to 90 days | 7% |\n"
+
+
+def make_question(text: str) -> str:
+    """Return a question as a run asks it that searches documents of one's own."""
+    return with_guidance(text, [OWN_DOCUMENTS[0]])
+
+
+@pytest.fixture
+def ask(drive: Any, world: Any) -> Any:
+    """Ask about one document where no table has anything."""
+
+    async def run(question: str, text: str, title: str = "Note") -> Any:
+        return await drive(make_question(question), world(documents={"d1": (title, text)}))
+
+    return run
+
+
+async def test_a_sentence_that_says_what_is_asked_is_the_answer(ask: Any) -> None:
+    talk = await ask("What is the yearly rent of the Bremmen warehouse?", LEASE)
+    assert talk.answer.startswith("According to “Note”: “")
+    assert "1,240,000" in talk.answer
+    assert "reading" not in talk.calls[-1][1]
+
+
+async def test_a_sentence_that_only_shares_words_is_the_nearest_passage(ask: Any) -> None:
+    question = "Which share of the warehouse does the landlord Brandvik Partners own?"
+    talk = await ask(question, MEETING)
+    assert talk.answer.startswith("The documents do not answer this")
+    assert "Nearest passage, in “Note”: “" in talk.answer
+    assert "According to" not in talk.answer
+    assert talk.calls[-1][1]["reading"]["open"] == [question]
+
+
+async def test_the_row_in_whose_range_the_quantity_lies_is_quoted(ask: Any) -> None:
+    talk = await ask("What is the storage fee for goods that are 45 days in store?", FEES, "Storage fees")
+    assert "“31 to 90 days | 7%”" in talk.answer
+
+
+def test_held_out_questions_that_nothing_answers_get_no_answer() -> None:
+    figures = json.loads(FILE.read_text(encoding="utf-8"))["figures"][""]
+    # Of two questions that a text answers, the other one is quoted with its doubt.
+    assert figures["wrongly_said"] <= 0.02
+    assert figures["said_and_wrong"] <= 0.03
+    assert figures["said_and_right"] + figures["nearest_and_right"] >= 0.85
+
+
+def test_a_text_without_sentences_has_nothing_to_quote() -> None:
+    assert load_answerability().rate("Who?", quote_parts("Who?", ""), "", "") == []
+
+
+def test_weights_of_other_features_are_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = json.loads(FILE.read_text(encoding="utf-8"))
+    (tmp_path / "few.json").write_text(json.dumps({**held, "weights": held["weights"][:64]}))
+    monkeypatch.setattr(answerability, "FILE", tmp_path / "few.json")
+    with pytest.raises(CorruptData, match="do not fit the features"):
+        load_answerability.__wrapped__()
