@@ -150,7 +150,7 @@ class DatafetchServicer:
             result = await self._engine.run_with_defaults(query_from_proto(request.typed), as_of)
         else:
             raise InvalidField("query", "give a question or a typed query")
-        result = await self._outside.fill(result, as_of, call.deadline)
+        result = await self._outside.fill(result, as_of, call.deadline, frozenset(request.vendors_off))
         return pb.QueryResponse(
             sheets=[await self._store_sheet(sheet) for sheet in result.sheets],
             missing=[missing_to_proto(item) for item in result.missing],

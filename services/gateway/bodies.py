@@ -128,7 +128,8 @@ class Ask(Body):
     sources_off: list[str] = Field(
         default_factory=list,
         max_length=MAX_SOURCES_OFF,
-        description="Sources that the run must not use: `documents`, `data`, or a server of tools of GET /v1/sources.",
+        description="Sources that the run must not use: `documents`, `data`, a server of tools of GET /v1/sources by"
+        " its name, or a single vendor of it as `vendor:NAME`.",
     )
     consent: str = Field(
         "",

@@ -31,6 +31,7 @@ from fathom.services.planner.questions.routing import needs_evidence
 from fathom.services.planner.runs.earlier.findings import RecordedTurns
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
+from fathom.services.planner.sources import list_vendors_off
 from fathom.services.planner.tools.data import Data
 from fathom.services.planner.tools.data.catalogue import DataCatalogue
 from fathom.services.planner.tools.data.sql import Sql
@@ -207,6 +208,7 @@ class ResourcesFactory:
                 read_asked,
                 list_questions(task),
                 task.question,
+                list_vendors_off(task.sources_off),
             ),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,

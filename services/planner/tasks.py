@@ -10,7 +10,7 @@ from typing import Any
 from fathom.api.planner.v1 import trajectory_pb2
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest, Model
 from fathom.clients import Clients
-from fathom.core.errors import FathomError, InvalidField
+from fathom.core.errors import FathomError
 from fathom.domain.chat.messages import Message, Sampling
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol
@@ -25,9 +25,7 @@ from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_wind
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.routing import Form
-from fathom.services.planner.tools.data.catalogue import DataCatalogue
 from fathom.services.planner.tools.data.query import Data
-from fathom.services.planner.tools.documents import Fetch, Search
 from fathom.services.planner.workflow.protocol import Workflow
 from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter
 
@@ -169,17 +167,3 @@ def choose_prompts(wanted: Wanted, window_tokens: int) -> Mapping[str, str]:
 def allows_data(task: Task) -> bool:
     """Return whether the task has the tool that fetches data."""
     return not task.tools or Data.name in task.tools
-
-
-def list_tools_off(config: Config, sources: Sequence[str]) -> frozenset[str]:
-    """Return the tools of these sources; raise ``InvalidField`` for a name that is none of this planner's sources."""
-    # SQL and Python go on: they read only what the run has, such as the user's own tables.
-    known: dict[str, tuple[str, ...]] = {
-        "documents": (Search.name, Fetch.name),
-        "data": (Data.name, DataCatalogue.name),
-    }
-    known |= {server.name: tuple(f"{server.name}_{tool}" for tool in server.tools) for server in config.mcp_servers}
-    for place, name in enumerate(sources):
-        if name not in known:
-            raise InvalidField(f"sources_off[{place}]", f"{name[:80]!r} is not one of {', '.join(sorted(known))}")
-    return frozenset(tool for name in sources for tool in known[name])

@@ -35,15 +35,15 @@ class Wanted:
 class FactsFiller:
     """The filler of gaps in results with statements and macro series."""
 
-    def __init__(self, vendors: Vendors, listed: Callable[[str], bool]) -> None:
-        """Store the vendors; ``listed`` returns whether an entity id is a company on a US exchange."""
-        self._vendors, self._listed = vendors, listed
+    def __init__(self, listed: Callable[[str], bool]) -> None:
+        """Store ``listed``, which returns whether an entity id is a company on a US exchange."""
+        self._listed = listed
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary.read()
 
-    async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
+    async def fill(self, vendors: Vendors, result: Result, as_of: date | None, deadline: float | None) -> Result:
         """Return the result with the vendors' data added; ``deadline`` is in seconds of the monotonic clock."""
         # Vendors' rows are shown as they come; growth or conversions of them are not computed here.
         if not result.missing or not is_as_reported(result.understood):
@@ -53,7 +53,7 @@ class FactsFiller:
             *self._request_newer_values(result, as_of),
             *self._request_economies(result, as_of),
         ]
-        found = await asyncio.gather(*(self._fetch_one(item, as_of, deadline) for item in wanted[:MOST_CALLS]))
+        found = await asyncio.gather(*(self._fetch_one(vendors, item, as_of, deadline) for item in wanted[:MOST_CALLS]))
         done = [(item, answer) for item, answer in zip(wanted, found, strict=False) if answer is not None]
         sheets = [answer for _, answer in done if isinstance(answer, Sheet)]
         taken = {gap for item, answer in done if isinstance(answer, Sheet) for gap in item.answers}
@@ -65,10 +65,12 @@ class FactsFiller:
         ]
         return replace(result, sheets=(*result.sheets, *sheets), missing=tuple(dict.fromkeys((*kept, *failed))))
 
-    async def _fetch_one(self, wanted: Wanted, as_of: date | None, deadline: float | None) -> Sheet | Missing | None:
+    async def _fetch_one(
+        self, vendors: Vendors, wanted: Wanted, as_of: date | None, deadline: float | None
+    ) -> Sheet | Missing | None:
         """Fetch one request; None when no vendor of its kind is enabled."""
         try:
-            answer = await self._vendors.fetch(wanted.request, as_of, deadline)
+            answer = await vendors.fetch(wanted.request, as_of, deadline)
         except VendorOff:
             return None
         except FathomError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -57,15 +57,25 @@ class GapFiller:
         ``listed`` returns whether an entity id is a company on a US exchange (EDGAR has its statements).
         """
         self.vendors, self._config = vendors, config
-        self._facts = FactsFiller(vendors, listed) if vendors is not None else None
+        self._facts = FactsFiller(listed)
 
-    async def fill(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
-        """Return the result with the vendors' data added; ``deadline`` is in seconds of the monotonic clock."""
+    async def fill(
+        self, result: Result, as_of: date | None, deadline: float | None, off: Collection[str] = ()
+    ) -> Result:
+        """Return the result with the vendors' data added; ``deadline`` is in seconds of the monotonic clock.
+
+        The vendors in ``off`` are not asked.
+        """
+        if self.vendors is None:
+            return result
+        vendors = self.vendors.without(off) if off else self.vendors
         # Prices first: a code that they answer is no gap for statements any more.
-        result = await self.fill_prices(result, as_of, deadline)
-        return result if self._facts is None else await self._facts.fill(result, as_of, deadline)
+        result = await self._fill_prices(vendors, result, as_of, deadline)
+        return await self._facts.fill(vendors, result, as_of, deadline)
 
-    async def fill_prices(self, result: Result, as_of: date | None, deadline: float | None) -> Result:
+    async def _fill_prices(
+        self, vendors: Vendors, result: Result, as_of: date | None, deadline: float | None
+    ) -> Result:
         """Return the result with the prices of unknown codes added.
 
         ``deadline`` is in seconds of the monotonic clock.
@@ -73,11 +83,12 @@ class GapFiller:
         wanted = [name for name in COLUMNS if name in list_wanted_indicators(result)]
         unknown = [item.subject for item in result.missing if item.reason == "UNKNOWN_ENTITY"]
         codes = [name for name in unknown if is_code(name, name in result.understood.entities)]
-        if self.vendors is None or not wanted or not is_plain(result.understood) or not codes:
+        if not wanted or not is_plain(result.understood) or not codes:
             return result
         some = list(dict.fromkeys(codes))[:MOST_CODES]
         query = result.understood
-        found = await asyncio.gather(*(self._fetch_code(code, wanted, query, as_of, deadline) for code in some))
+        asked = (self._fetch_code(vendors, code, wanted, query, as_of, deadline) for code in some)
+        found = await asyncio.gather(*asked)
         return merge_filled(result, [item for item in found if item is not None], wanted)
 
     async def close(self) -> None:
@@ -86,18 +97,23 @@ class GapFiller:
             await self.vendors.aclose()
 
     async def _fetch_code(
-        self, code: str, wanted: Sequence[str], query: Query, as_of: date | None, deadline: float | None
+        self,
+        vendors: Vendors,
+        code: str,
+        wanted: Sequence[str],
+        query: Query,
+        as_of: date | None,
+        deadline: float | None,
     ) -> Filled | None:
         """Fetch the prices of one code; None when no vendor of the code's market is enabled."""
-        assert self.vendors is not None
         request = DataRequest(Kind.PRICES, code, start=query.start, end=query.end)
         try:
             # The answers of the check are cached, so the fetch below costs no further call.
-            checked = await self.vendors.check(request, as_of, deadline) if self._config.check_prices else None
+            checked = await vendors.check(request, as_of, deadline) if self._config.check_prices else None
             if checked is not None and not checked.agree:
                 return report_disagreement(code, checked, wanted)
-            answer = await self.vendors.fetch(request, as_of, deadline)
-        # The operator chose no vendor for this market: the missing item stays as it is.
+            answer = await vendors.fetch(request, as_of, deadline)
+        # The operator, or who asks, chose no vendor for this market: the missing item stays as it is.
         except VendorOff:
             return None
         except FathomError as error:

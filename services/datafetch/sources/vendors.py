@@ -7,8 +7,9 @@ concurrent requests into one call.
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -90,6 +91,12 @@ class Vendors:
     def names(self) -> tuple[str, ...]:
         """Return the names of the enabled vendors."""
         return tuple(self._connectors)
+
+    def without(self, names: Collection[str]) -> Vendors:
+        """Return these vendors but for some; limits, circuits and cache are the same."""
+        left = copy.copy(self)
+        left._connectors = {name: one for name, one in self._connectors.items() if name not in names}
+        return left
 
     @property
     def cache_counts(self) -> CacheCounts:

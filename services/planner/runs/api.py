@@ -46,7 +46,7 @@ from fathom.services.planner.runs.repository import Header, Leg, RunRepository, 
 from fathom.services.planner.runs.routing import choose_protocol, is_routed, restore_route, take_route
 from fathom.services.planner.runs.stopping import stop_run
 from fathom.services.planner.runs.waiting import Entrance
-from fathom.services.planner.tasks import list_tools_off
+from fathom.services.planner.sources import check_vendors_off, list_tools_off
 from fathom.transport.bus.base import Backlog
 from fathom.transport.bus.streams import DAY_S, LEGS, events_subject
 
@@ -126,6 +126,7 @@ class Runs:
         await self._validate_tables(request)
         await self._validate_corpora(request)
         list_tools_off(self.config, request.sources_off)
+        await check_vendors_off(self.clients, request.sources_off)
         validate_instructions(request)
         if request.conversation_id:
             checked_id("conversation_id", request.conversation_id)

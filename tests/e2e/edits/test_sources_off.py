@@ -49,3 +49,39 @@ async def test_a_source_is_switched_off_and_on_again(
         assert list(house.planner.asked[-1].sources_off) == []
         assert len(servers) >= 2
         assert watched.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("locale", "width", "tables", "less"),
+    [
+        ("en-US", 1100, "tables of data", "Sources: without akshare, desk"),
+        ("zh-CN", 900, "数据表", "来源： 不含 akshare, desk"),
+        ("en-US", 420, "tables of data", "Sources: without akshare, desk"),
+    ],
+)
+async def test_a_single_vendor_is_switched_off(
+    browser: Browser, locale: str, width: int, tables: str, less: str
+) -> None:
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page, menu = watched.page, watched.page.locator("#sources-menu")
+        await menu.press("Enter")
+        vendors = page.get_by_role("menu").get_by_role("group").get_by_role("menuitemcheckbox")
+        # Those that the operator has turned on, in whatever state; a database has tables, and is no vendor of its own.
+        await expect(vendors).to_have_text(["✓akshare", "✓edgar", "✓worldbank", "✓yfinance"])
+        await check(page, "vendors of a question")
+        await vendors.filter(has_text="akshare").press("Enter")
+        await page.get_by_role("menuitemcheckbox", name="desk", exact=True).press("Enter")
+        # Without tables of data no vendor is asked, so that there is nothing to choose.
+        await page.get_by_role("menuitemcheckbox", name=tables, exact=True).press("Enter")
+        await expect(vendors.first).to_be_disabled()
+        await page.get_by_role("menuitemcheckbox", name=tables, exact=True).press("Enter")
+        await expect(vendors.first).to_be_enabled()
+        await expect(vendors.first).not_to_be_checked()
+        await page.keyboard.press("Escape")
+        await expect(menu).to_have_attribute("aria-label", less)
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        assert list(house.planner.asked[-1].sources_off) == ["vendor:akshare", "desk"]
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert watched.complaints == []

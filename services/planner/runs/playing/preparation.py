@@ -28,7 +28,8 @@ from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.fold import StepFold
 from fathom.services.planner.runs.repository import Header, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.routing import RunRouter, restore_route
-from fathom.services.planner.tasks import TaskMaker, Wanted, list_tools_off, read_follow_up
+from fathom.services.planner.sources import list_tools_off
+from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
 from fathom.services.planner.workflow.rewriting import (
     STAGE,
     Reading,

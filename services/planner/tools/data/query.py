@@ -76,6 +76,8 @@ class Data:
     """Questions from which the program of the run's question is read, that one last: see ``list_questions``."""
     whole: str = ""
     """The run's question with what it takes from the turns before; other questions stand for themselves."""
+    vendors_off: Sequence[str] = ()
+    """Vendors that are not asked for what the tables lack."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -130,7 +132,7 @@ class Data:
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
-        request = pb.QueryRequest(request_id=call_id, as_of=self.as_of)
+        request = pb.QueryRequest(request_id=call_id, as_of=self.as_of, vendors_off=self.vendors_off)
         is_typed = any(name in arguments for name in SUBJECTS)
         if is_typed:
             request.typed.CopyFrom(make_typed_query(arguments))

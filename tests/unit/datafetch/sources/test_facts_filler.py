@@ -135,3 +135,9 @@ async def test_what_a_vendor_lacks_stays_missing_with_its_reason(outside: tuple[
 async def test_a_statistic_is_not_made_of_them(outside: tuple[GapFiller, list[str]]) -> None:
     filled = await outside[0].fill(revenue(statistics=(Statistic.MEAN,)), None, None)
     assert (filled.sheets, outside[1]) == ((), [])
+
+
+async def test_a_vendor_of_statements_that_is_left_out_is_not_asked(outside: tuple[GapFiller, list[str]]) -> None:
+    before = revenue()
+    assert await outside[0].fill(before, None, None, ["edgar"]) == before
+    assert outside[1] == []

@@ -135,3 +135,19 @@ async def test_words_of_a_question_are_no_codes_and_other_markets_stay_missing(s
     off = GapFiller(None, ConnectorsConfig())
     assert await off.fill(result(), None, None) == result()
     await off.close()
+
+
+async def test_a_vendor_that_is_left_out_is_not_asked_and_the_next_one_answers(serve: Servers) -> None:
+    filler, asked = await outside(serve)
+    filled = await filler.fill(result(), None, None, {"akshare"})
+    assert [column.vendor for column in filled.sheets[0].columns if column.vendor] == ["yfinance"]
+    assert all("chart" in path for path in asked)
+    # Without any vendor for its market the code stays as unknown as it was, and nobody is asked.
+    asked.clear()
+    before = result()
+    assert await filler.fill(before, None, None, {"akshare", "yfinance"}) == before
+    assert asked == []
+    # It is left out of that question alone.
+    again = await filler.fill(result(), None, None)
+    assert [column.vendor for column in again.sheets[0].columns if column.vendor] == ["akshare"]
+    await filler.close()

@@ -288,3 +288,13 @@ async def test_pages_follow_the_tokens_and_the_one_behind_the_last_is_refused() 
 async def test_an_unknown_kind_is_named_as_the_tools_argument() -> None:
     result = await Bench(InvalidField("kind", "no entity is a 'bond'; kinds: stock")).call("catalogue", kind="bond")
     assert head(result)["error"] == "catalogue.kind: no entity is a 'bond'; kinds: stock"
+
+
+async def test_vendors_that_the_question_leaves_out_go_with_each_query() -> None:
+    bench = Bench(*[pb.QueryResponse()] * 2)
+    clients = cast(Clients, OnlyDatafetch(bench.datafetch))
+    data = Data(clients, bench.session, None, 1.0, vendors_off=("fred",))
+    await data("call", {"entities": ["AAPL"], "indicators": ["close"]})
+    await data("call", {"question": "AAPL's return in 2020?"})
+    asked = [request for request in bench.datafetch.requests if isinstance(request, pb.QueryRequest)]
+    assert [list(request.vendors_off) for request in asked] == [["fred"], ["fred"]]

@@ -173,18 +173,20 @@ class NameMatch(_message.Message):
     def __init__(self, surface: _Optional[str] = ..., id: _Optional[str] = ..., score: _Optional[float] = ..., how: _Optional[str] = ..., others: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
-    __slots__ = ("request_id", "question", "typed", "as_of", "snapshot")
+    __slots__ = ("request_id", "question", "typed", "as_of", "snapshot", "vendors_off")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     TYPED_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    VENDORS_OFF_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     typed: TypedQuery
     as_of: _timestamp_pb2.Timestamp
     snapshot: str
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., typed: _Optional[_Union[TypedQuery, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
+    vendors_off: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., typed: _Optional[_Union[TypedQuery, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., vendors_off: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Column(_message.Message):
     __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of", "vendor", "inputs", "basis", "resampling", "entity_names", "indicator_names", "adverse")
