@@ -51,7 +51,7 @@ async def write_samples(
 async def main(options: argparse.Namespace) -> None:
     records = read_rows(options.source, Record)
     chosen = random.Random(options.seed).sample(records, min(options.count, len(records)))
-    settings = TransformersModel(folder=options.folder, threads=options.threads)
+    settings = TransformersModel(folder=options.folder, threads=options.threads, dtype=options.dtype)
     backend = TransformersBackend("reading", settings, options.models)
     await backend.load()
     found = pair_readings(chosen, await write_samples(backend, chosen, options), options.name)
@@ -72,6 +72,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=1, help="programs of a question")
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--most", type=int, default=160, help="longest program in tokens")
+    parser.add_argument("--dtype", default="float32", help="bfloat16 where the processor has it: twice as fast")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()

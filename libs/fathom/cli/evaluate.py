@@ -165,7 +165,7 @@ def public(
 
     if find_set(name).corpus and planner and not gateway:
         raise InvalidField("gateway", f"is needed with --planner: the questions of {name} have passages")
-    if find_set(name).asks_model and planner:
+    if find_set(name).has_statements and planner:
         raise InvalidField("planner", f"takes no questions of {name}, which are put to a model of the local stack")
     target = find_target(home, planner, "", gateway, model)
     raise typer.Exit(implementation.run(target, implementation.Draw(name, data, limit, seed), output))

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.cli.evaluate import public
+from fathom.cli.records.public import write_statement
 from fathom.core.errors import InvalidField, NotFound
 from fathom.operations.evaluation.public.invented import Column, find_literals, invent_database
 from fathom.operations.evaluation.public.items import load_items
 from fathom.operations.evaluation.public.statements import equals, holds, open_duckdb, run_duckdb, run_sqlite
+from tests.unit.trainers.data.stages.peers import make_asker
 
 TABLES = {
     "funds": [Column("Code", "代码", "integer"), Column("Kind", "类别", "text"), Column("Day", "日期", "day")],
@@ -133,3 +137,22 @@ def test_a_wrong_row_or_a_missing_file_is_named(tmp_path: Path) -> None:
     write_bull(tmp_path, {"q_id": 0, "question": "?", "db_name": "other", "sql_query": "select 1"})
     with pytest.raises(InvalidField, match=r"dev\.jsonl:1"):
         load_items("bull", tmp_path, 10, 0)
+
+
+async def test_the_model_itself_is_shown_the_tables_and_its_statement_is_scored(tmp_path: Path) -> None:
+    write_defog(tmp_path)
+    [item] = load_items("defog_sql", tmp_path, 10, 0)
+
+    def reply(request: policy.GenerateRequest) -> str:
+        assert "sales(id INTEGER, town VARCHAR" in request.messages[0].content
+        assert request.model == "small"
+        return "Here it is:\n```sql\nselect town, sum(amount) from sales group by 1\n```"
+
+    text = await write_statement(make_asker(reply).clients, "small", item)
+    assert item.score(text)["ex"] == 1.0
+
+
+def test_a_planner_elsewhere_is_asked_for_no_statements() -> None:
+    with pytest.raises(InvalidField, match="defog_sql") as raised:
+        public("defog_sql", planner="grpc://127.0.0.1:1")
+    assert raised.value.field == "planner"

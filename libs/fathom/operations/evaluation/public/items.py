@@ -37,8 +37,8 @@ class PublicSet:
     """Value of a row's ``source``, for a file of several sets."""
 
     @property
-    def asks_model(self) -> bool:
-        """Return whether a model is asked itself, and no run of the agent."""
+    def has_statements(self) -> bool:
+        """Return whether answers are SQL, which a model writes itself and no run of the agent."""
         return False
 
     def iterate(self, name: str, folder: Path) -> Iterator[PublicItem]:
@@ -61,8 +61,8 @@ class StatementSet:
     corpus: str = ""
 
     @property
-    def asks_model(self) -> bool:
-        """Return whether a model is asked itself, and no run of the agent."""
+    def has_statements(self) -> bool:
+        """Return whether answers are SQL, which a model writes itself and no run of the agent."""
         return True
 
     def iterate(self, name: str, folder: Path) -> Iterator[PublicItem]:
