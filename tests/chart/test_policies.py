@@ -207,3 +207,32 @@ def test_every_pod_may_run_on_nodes_that_are_kept_for_the_release() -> None:
     assert len(found) > 12
     closed = [name for name, _, spec in found if "fathom" not in {one["key"] for one in spec.get("tolerations", ())}]
     assert not closed
+
+
+LOST = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def find_patience(documents: tuple[Document, ...]) -> dict[str, dict[str, int]]:
+    """Return by pod how many seconds it stays on a node that is lost, by taint."""
+    return {
+        name: {one["key"]: one.get("tolerationSeconds", 0) for one in spec.get("tolerations", ()) if one["key"] in LOST}
+        for name, _, spec in pods(documents)
+    }
+
+
+def test_a_pod_leaves_a_lost_node_within_a_minute_unless_it_is_a_job(documents: tuple[Document, ...]) -> None:
+    """Whatever has one pod was away for the five minutes that Kubernetes waits."""
+    jobs = ("Pod/", "RayJob/", "CronJob/", "Job/")
+    for name, patience in find_patience(documents).items():
+        assert patience == ({} if name.startswith(jobs) else dict.fromkeys(LOST, 60)), name
+
+
+def test_who_says_how_long_a_pod_waits_for_its_node_is_followed() -> None:
+    toleration = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 5}
+    words = [f"services.gateway.tolerations[0].{key}={value}" for key, value in toleration.items()]
+    found = find_patience(
+        render("helm4", CHART / "ci" / "minimal-values.yaml", "demo", *words, "pod.nodeLossSeconds=20")
+    )
+    seconds = {"node.kubernetes.io/not-ready": 20, "node.kubernetes.io/unreachable": 5}
+    assert found["Deployment/demo-fathom-gateway"] == seconds
+    assert found["Deployment/demo-fathom-planner"] == dict.fromkeys(LOST, 20)

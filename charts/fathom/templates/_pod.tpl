@@ -182,7 +182,18 @@ priorityClassName: {{ . | quote }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $pod.tolerations }}
+{{- $tolerations := $pod.tolerations -}}
+{{- /* Jobs stay: a training that is moved begins anew, and a node may come back meanwhile. */ -}}
+{{- if not (has (index . 1) (list "trainer" "backup" "tests")) -}}
+{{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" -}}
+{{- $isSaid := false -}}
+{{- range $pod.tolerations }}{{ if eq (.key | default "") $key }}{{ $isSaid = true }}{{ end }}{{ end -}}
+{{- if not $isSaid -}}
+{{- $tolerations = append $tolerations (dict "key" $key "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" $pod.nodeLossSeconds) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+{{- with $tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
