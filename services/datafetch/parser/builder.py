@@ -98,7 +98,7 @@ class _Builder:
         entities, layer, reading = self.draft.entities, self.draft.layer, self.draft.reading
         period = in_fiscal(reading.whole, layer.get_calendar(layer.entities[entities[0]] if entities else None))
         # The base of a change over time is read by the transform itself.
-        later = _drop_base_period(reading.periods, period, STEP_MONTHS.get(self.transform, 0))
+        later = _drop_base_period(self.text, reading.periods, period, STEP_MONTHS.get(self.transform, 0))
         if later is not None:
             reading, period = replace(reading, periods=(later,)), later
         if BETWEEN_DATES.isdisjoint(self.statistics):
@@ -192,7 +192,7 @@ class _Builder:
         return replace(query, start=shift_months(query.start, 6 + periods[0].step), tail=periods[0].steps)
 
 
-def _drop_base_period(periods: Sequence[Period], whole: Period, months: int) -> Period | None:
+def _drop_base_period(text: str, periods: Sequence[Period], whole: Period, months: int) -> Period | None:
     """Return the later of two periods that lie exactly one step of a transform of ``months`` apart, or None.
 
     "Q4 against Q3: quarterly growth" asks for the growth of Q4; Q3 is only its base. So is the first of "inflation over
@@ -206,6 +206,10 @@ def _drop_base_period(periods: Sequence[Period], whole: Period, months: int) -> 
         is_step = shift_months(whole.end + timedelta(days=1), months) == whole.start
         return replace(whole, start=whole.end.replace(day=1), grain=Frequency.NATIVE) if is_step else None
     one, two = sorted(periods, key=lambda item: item.start or date.min)
+    first, last = sorted(period.span for period in periods)
+    # "In June 2021 and June 2022" asks for both.
+    if says("both", text[first[1] : last[0]]):
+        return None
     # Fiscal periods are not shifted to calendar dates yet and cannot be compared.
     if one.end is None or two.end is None or one.grain != two.grain or one.fiscal:
         return None
