@@ -34,6 +34,9 @@ from fathom.services.datafetch.semantics.meaning import (
 
 # A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
 YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
+# Where the name of a file ends, before that of a workbook's sheet; and names of sheets that nobody has chosen.
+FILE_END = re.compile(r"\.(?:csv|tsv|txt|xlsx|xlsm|parquet)(?=\s|$)", re.IGNORECASE)
+NUMBERED = re.compile(r"\s*[^\W\d]+\s?\d{1,2}")
 # Periods of a column that are read; longer tables have days.
 MOST_PERIODS = 1_000
 # As many series as a table's programs may name.
@@ -126,7 +129,7 @@ def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str
     if date:
         return ColumnMeaning(name, Role.VALUE, list_own_names(strip_unit(name) or name), unit)
     # Without a year in its name, that of the file holds for all.
-    of_title = read_column_period(PurePath(title).stem)
+    of_title = next(filter(None, map(read_column_period, list_titles(title))), None)
     found = read_column_period(name, of_title.year if of_title else 0)
     if found is None:
         return ColumnMeaning(name, Role.IGNORED, (), unit)
@@ -142,9 +145,16 @@ def name_rest(found: ColumnPeriod, title: str) -> tuple[str, ...]:
 
 def name_measure(title: str) -> str:
     """Return what is measured where no column says it: "harvest" of the file harvest_2025.csv."""
-    stem = PurePath(title).stem
-    found = read_column_period(stem)
-    return list_own_names((found.rest if found else "") or stem)[0]
+    said = list_titles(title)[0]
+    found = read_column_period(said)
+    return list_own_names((found.rest if found else "") or said)[0]
+
+
+def list_titles(title: str) -> list[str]:
+    """Return the name of a workbook's sheet, where a title has one that says something, and that of the file."""
+    file, sheet = FILE_END.split(title, maxsplit=1) if FILE_END.search(title) else (title, "")
+    said = "" if NUMBERED.fullmatch(sheet) else sheet.strip()
+    return [*filter(None, [said]), PurePath(file).name]
 
 
 def list_own_names(name: str) -> tuple[str, ...]:

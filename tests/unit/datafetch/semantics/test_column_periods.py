@@ -214,3 +214,14 @@ def test_a_part_of_a_year_needs_rows_of_years() -> None:
     for days, field in (([date(2024, 1, 31)], r"columns\[1\].period"), (["somewhen"], r"columns\[0\].role")):
         with pytest.raises(InvalidField, match=field):
             apply_meaning(pa.table({"Day": days, "Units": [1]}), "t", TableMeaning(columns))
+
+
+async def test_the_sheet_of_a_workbook_says_the_year_and_what_is_measured() -> None:
+    table = pa.table({"Site": ["Sand", "Lyng"], "Jan": [1, 2], "Feb": [3, 4]})
+    meaning = await propose(table, "plants.xlsx Investment 2031")
+    assert [(one.names, one.period) for one in meaning.values] == [
+        (("Investment",), "Jan 2031"),
+        (("Investment",), "Feb 2031"),
+    ]
+    # A name that nobody has chosen says nothing.
+    assert [one.names for one in (await propose(table, "costs_2031.xlsx Sheet2")).values] == [("costs",), ("costs",)]
