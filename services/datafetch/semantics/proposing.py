@@ -31,9 +31,8 @@ from fathom.services.datafetch.semantics.meaning import (
     has_years,
     is_text,
 )
+from fathom.services.datafetch.semantics.row_periods import has_years_of_rows, join_row_periods
 
-# A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
-YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
 # Where the name of a file ends, before that of a workbook's sheet; and names of sheets that nobody has chosen.
 FILE_END = re.compile(r"\.(?:csv|tsv|txt|xlsx|xlsm|parquet)(?=\s|$)", re.IGNORECASE)
 NUMBERED = re.compile(r"\s*[^\W\d]+\s?\d{1,2}")
@@ -61,6 +60,7 @@ async def propose_meaning(
     table: pa.Table, units: Mapping[str, str], title: str, match: Match, indicators: Mapping[str, IndicatorSpec]
 ) -> Proposal:
     """Propose what the columns mean; ``match`` finds indicators of the catalogue that are called like a text."""
+    table = join_row_periods(table)
     date = find_date(table)
     label = find_label(table, date)
     roles = [describe_column(table, name, date, label, units.get(name, ""), title) for name in table.column_names]
@@ -81,10 +81,7 @@ def find_date(table: pa.Table) -> str:
     for field in table.schema:
         if is_text(field.type) and names_periods(table[field.name]):
             return str(field.name)
-        if not (pa.types.is_integer(field.type) and YEAR_NAME.search(field.name) and table.num_rows):
-            continue
-        ends = pc.min_max(table[field.name]).as_py()
-        if ends["min"] is not None and ends["min"] >= 1900 and ends["max"] <= 2100:
+        if has_years_of_rows(table, field):
             return str(field.name)
     return ""
 
