@@ -241,13 +241,14 @@ class DatafetchServicer:
             await self._lifetimes.admit(request.data.size_bytes)
         data = await read_ref(self._store, request.data, MAX_IMPORT_BYTES)
         kind, title = request.data.content_type, request.title
-        sheet, issues = await self._decoder.run("data", import_table, data, kind, title, request.worksheet)
+        found = await self._decoder.run("data", import_table, data, kind, title, request.worksheet)
         if request.lifetime_s:
             # Before the sheet: one that is written and never noted would stay for ever.
-            await self._lifetimes.note(sheet.id, len(data), request.lifetime_s)
+            await self._lifetimes.note(found.sheet.id, len(data), request.lifetime_s)
         return pb.ImportTableResponse(
-            sheet=await self._store_sheet(sheet),
-            issues=list(map(issue_to_proto, issues)),
+            sheet=await self._store_sheet(found.sheet),
+            issues=list(map(issue_to_proto, found.issues)),
+            worksheets=found.worksheets,
         )
 
     async def ProposeMeaning(self, request: pb.ProposeMeaningRequest, call: Call) -> pb.ProposeMeaningResponse:

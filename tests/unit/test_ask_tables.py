@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,23 @@ from fathom.core.errors import InvalidField, NotReady
 
 @asynccontextmanager
 async def open_gateway(
-    *statuses: int, columns: list[dict[str, Any]] | None = None, adds: bool = True
+    *statuses: int, columns: list[dict[str, Any]] | None = None, adds: bool = True, worksheets: Sequence[str] = ()
 ) -> AsyncIterator[tuple[str, list[tuple[str, bytes]]]]:
     """Serve ``POST /v1/tables`` with these statuses in turn, the last one repeated; yield its URL and the files.
 
-    ``columns`` are proposed for each table; without them the gateway is one of an earlier version.
+    ``columns`` are proposed for each table; without them the gateway is one of an earlier version. ``worksheets`` are
+    those of each workbook.
     """
     answers, got = list(statuses), list[tuple[str, bytes]]()
 
     async def take(request: web.Request) -> web.Response:
-        got.append((request.query["name"], await request.read()))
+        worksheet = request.query.get("worksheet", "")
+        got.append((f"{request.query['name']} {worksheet}".strip(), await request.read()))
         status = answers.pop(0) if len(answers) > 1 else answers[0]
         if status != 200:
             return web.json_response({"detail": "is no table"}, status=status)
-        return web.json_response({"sheet": {"id": f"t{len(got)}"}, "issues": []})
+        title = f"{request.query['name']} {worksheet or next(iter(worksheets), '')}".strip()
+        return web.json_response({"sheet": {"id": f"t{len(got)}", "title": title}, "worksheets": [*worksheets]})
 
     app = web.Application()
 
@@ -83,6 +86,15 @@ async def test_a_refused_file_is_named_and_not_sent_again(tmp_path: Path) -> Non
         with pytest.raises(InvalidField, match=r"x\.png: is no table"):
             await asyncio.to_thread(upload_tables, url, [tmp_path / "x.png"])
     assert len(got) == 1
+
+
+async def test_all_sheets_of_a_workbook_are_sent_and_one_that_is_no_table_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "book.xlsx").write_bytes(b"x")
+    reports: list[str] = []
+    async with open_gateway(200, 400, 200, worksheets=["Sales", "Notes", "Costs"]) as (url, got):
+        done = await asyncio.to_thread(upload_files, url, [tmp_path], reports.append)
+    assert [name for name, _ in got] == ["book.xlsx", "book.xlsx Notes", "book.xlsx Costs"]
+    assert (done.table_ids, reports) == (["t1", "t3"], ["book.xlsx Notes is left out: with: book.xlsx: is no table"])
 
 
 def test_a_file_that_is_not_there_or_has_no_gateway_is_said(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from fathom.domain.text.addresses import join_cells, list_cells
 from fathom.services.datafetch.query.model import Column, Sheet
 from fathom.services.datafetch.semantics.column_periods import ANCHOR, find_row_period
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
+from fathom.services.datafetch.semantics.row_periods import join_row_periods
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.columns import MOST_ISSUES
 
@@ -69,6 +70,7 @@ def apply_meaning(
 
     Raises ``InvalidField`` for a meaning that does not fit, and for more than 64 series.
     """
+    table = join_row_periods(table)
     check_meaning(meaning, table)
     periods = {measure: name_periods(lengths) for measure, lengths in meaning.list_lengths().items()}
     pers = {

@@ -31,9 +31,11 @@ from fathom.services.datafetch.semantics.meaning import (
     has_years,
     is_text,
 )
+from fathom.services.datafetch.semantics.row_periods import has_years_of_rows, join_row_periods
 
-# A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
-YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
+# Where the name of a file ends, before that of a workbook's sheet; and names of sheets that nobody has chosen.
+FILE_END = re.compile(r"\.(?:csv|tsv|txt|xlsx|xlsm|parquet)(?=\s|$)", re.IGNORECASE)
+NUMBERED = re.compile(r"\s*[^\W\d]+\s?\d{1,2}")
 # Periods of a column that are read; longer tables have days.
 MOST_PERIODS = 1_000
 # As many series as a table's programs may name.
@@ -58,6 +60,7 @@ async def propose_meaning(
     table: pa.Table, units: Mapping[str, str], title: str, match: Match, indicators: Mapping[str, IndicatorSpec]
 ) -> Proposal:
     """Propose what the columns mean; ``match`` finds indicators of the catalogue that are called like a text."""
+    table = join_row_periods(table)
     date = find_date(table)
     label = find_label(table, date)
     roles = [describe_column(table, name, date, label, units.get(name, ""), title) for name in table.column_names]
@@ -78,10 +81,7 @@ def find_date(table: pa.Table) -> str:
     for field in table.schema:
         if is_text(field.type) and names_periods(table[field.name]):
             return str(field.name)
-        if not (pa.types.is_integer(field.type) and YEAR_NAME.search(field.name) and table.num_rows):
-            continue
-        ends = pc.min_max(table[field.name]).as_py()
-        if ends["min"] is not None and ends["min"] >= 1900 and ends["max"] <= 2100:
+        if has_years_of_rows(table, field):
             return str(field.name)
     return ""
 
@@ -126,7 +126,7 @@ def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str
     if date:
         return ColumnMeaning(name, Role.VALUE, list_own_names(strip_unit(name) or name), unit)
     # Without a year in its name, that of the file holds for all.
-    of_title = read_column_period(PurePath(title).stem)
+    of_title = next(filter(None, map(read_column_period, list_titles(title))), None)
     found = read_column_period(name, of_title.year if of_title else 0)
     if found is None:
         return ColumnMeaning(name, Role.IGNORED, (), unit)
@@ -142,9 +142,16 @@ def name_rest(found: ColumnPeriod, title: str) -> tuple[str, ...]:
 
 def name_measure(title: str) -> str:
     """Return what is measured where no column says it: "harvest" of the file harvest_2025.csv."""
-    stem = PurePath(title).stem
-    found = read_column_period(stem)
-    return list_own_names((found.rest if found else "") or stem)[0]
+    said = list_titles(title)[0]
+    found = read_column_period(said)
+    return list_own_names((found.rest if found else "") or said)[0]
+
+
+def list_titles(title: str) -> list[str]:
+    """Return the name of a workbook's sheet, where a title has one that says something, and that of the file."""
+    file, sheet = FILE_END.split(title, maxsplit=1) if FILE_END.search(title) else (title, "")
+    said = "" if NUMBERED.fullmatch(sheet) else sheet.strip()
+    return [*filter(None, [said]), PurePath(file).name]
 
 
 def list_own_names(name: str) -> tuple[str, ...]:

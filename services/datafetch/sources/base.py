@@ -116,6 +116,8 @@ class Fetched:
     """Further metadata of the source: names, currency, titles."""
     cells: Mapping[str, str] = field(default_factory=dict)
     """Of a user's file the cells of each column, as spreadsheets name them: "B2:B13"."""
+    worksheets: tuple[str, ...] = ()
+    """Of a workbook the names of all its sheets, of which this is one."""
 
 
 @runtime_checkable

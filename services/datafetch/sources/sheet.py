@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import NamedTuple
 
 from fathom.core.errors import FathomError, InvalidField, NotFound
 from fathom.domain import frames
@@ -62,17 +63,27 @@ def to_missing(request: DataRequest, error: FathomError, as_of: date | None = No
     return Missing(request.symbol, reason, error.message, ", ".join(request.fields), period, nearest)
 
 
-def import_table(data: bytes, content_type: str, title: str, worksheet: str = "") -> tuple[Sheet, tuple[RowIssue, ...]]:
-    """Return a caller's own table as a sheet, and its invalid rows; ``content_type`` selects the format.
+class ImportedTable(NamedTuple):
+    """A caller's own table as a sheet, its invalid rows, and the names of all sheets of its workbook."""
 
-    Raises ``InvalidField("data")`` for an unknown type, and the errors of ``read_upload`` and ``frames.read_table``.
+    sheet: Sheet
+    issues: tuple[RowIssue, ...] = ()
+    worksheets: tuple[str, ...] = ()
+
+
+def import_table(data: bytes, content_type: str, title: str, worksheet: str = "") -> ImportedTable:
+    """Return a caller's own table; ``content_type`` selects the format.
+
+    The sheet of a workbook that has several is called by the workbook and by its own name. Raises
+    ``InvalidField("data")`` for an unknown type, and the errors of ``read_upload`` and ``frames.read_table``.
     """
     # Parameters such as the charset follow a semicolon.
     kind, name = content_type.partition(";")[0].strip().lower(), title or "imported table"
     if kind in frames.ARROW_TYPES:
         table = frames.read_table(data, "data")
-        return make_sheet(table, name, [describe_column(table, column) for column in table.column_names]), ()
+        return ImportedTable(make_sheet(table, name, [describe_column(table, one) for one in table.column_names]))
     if kind not in FILES:
         raise InvalidField("data", f"content type {kind[:80]!r} is none of {', '.join([frames.ARROW_STREAM, *FILES])}")
     fetched = read_upload(data, FILES[kind], worksheet)
-    return to_sheet(fetched, name), fetched.issues
+    page = worksheet or fetched.worksheets[0] if len(fetched.worksheets) > 1 else ""
+    return ImportedTable(to_sheet(fetched, f"{name} {page}".strip()), fetched.issues, fetched.worksheets)

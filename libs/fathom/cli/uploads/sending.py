@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,13 @@ class Uploaded:
 
 
 def upload_tables(gateway: str, files: Sequence[Path]) -> list[str]:
-    """Send tables to a gateway and return the ids of their sheets.
+    """Send tables to a gateway, of workbooks all sheets, and return the ids of what they became.
 
     Raises ``InvalidField("table")`` for a file that cannot be read or that the gateway refuses, ``NotReady`` without a
     gateway, ``DependencyFailed`` when it does not answer.
     """
     require_gateway(gateway if files else "none", "--table")
-    return [read_sheet_id(send_file(gateway, "tables", file, file.name, "table")) for file in files]
+    return [read_sheet_id(reply) for file in files for reply, _ in send_table(gateway, file, file.name, "table", print)]
 
 
 def upload_files(
@@ -61,7 +61,7 @@ def upload_files(
     for file, name in files:
         try:
             if file.suffix.lower() in TABLES:
-                upload_table(gateway, file, name, done, report, (meanings or {}).get(name))
+                upload_table(gateway, file, name, done, report, meanings or {})
             elif file.suffix.lower() in DOCUMENTS:
                 reply = send_file(gateway, "documents", file, name, "with", corpus=done.corpus)
                 done.corpus = str(reply["corpus"])
@@ -86,8 +86,8 @@ def propose_meanings(paths: Sequence[Path], to: Path | None, home: Path, gateway
     found: dict[str, Columns] = {}
     for file, name in list_files(paths, print):
         if file.suffix.lower() in TABLES:
-            sheet_id = read_sheet_id(send_file(gateway, "tables", file, name, "own"))
-            found[name] = propose_columns(gateway, sheet_id, name, always=True)
+            for reply, called in send_table(gateway, file, name, "own", print):
+                found[called] = propose_columns(gateway, read_sheet_id(reply), called, always=True)
     if not found:
         raise InvalidField("own", f"there is no table: their names end in {', '.join(TABLES)}")
     text = write_meanings(found)
@@ -102,16 +102,46 @@ def propose_meanings(paths: Sequence[Path], to: Path | None, home: Path, gateway
         raise InvalidField("to", f"{to} cannot be written ({error.strerror})") from error
 
 
+def send_table(
+    gateway: str, file: Path, name: str, option: str, report: Callable[[str], None]
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the gateway's answer for each sheet of a file, with the file's name or the sheet's own title.
+
+    A further sheet that is no table is reported. Raises ``InvalidField(option)`` where the first one is none.
+    """
+    reply = send_file(gateway, "tables", file, name, option)
+    sheets = reply.get("worksheets", ())
+    yield reply, str(reply["sheet"]["title"]) if len(sheets) > 1 else name
+    for sheet in sheets[1:]:
+        try:
+            more = send_file(gateway, "tables", file, name, option, worksheet=sheet)
+        except InvalidField as error:
+            report(f"{name} {sheet} is left out: {error.message}")
+        else:
+            yield more, str(more["sheet"]["title"])
+
+
 def upload_table(
-    gateway: str, file: Path, name: str, done: Uploaded, report: Callable[[str], None], meant: Columns | None
+    gateway: str,
+    file: Path,
+    name: str,
+    done: Uploaded,
+    report: Callable[[str], None],
+    meanings: Mapping[str, Columns],
 ) -> None:
-    """Send a table, and make series of it where its columns mean more than their names say."""
-    if len(done.table_ids) >= MAX_TABLES:
-        report(f"{name} is left out: a run begins with {MAX_TABLES} tables at most")
-        return
-    reply = send_file(gateway, "tables", file, name, "with")
-    report_issues(reply, name, report)
-    sheet_id = read_sheet_id(reply)
+    """Send a table, or all of a workbook, and make series where columns mean more than their names say."""
+    for reply, called in send_table(gateway, file, name, "with", report):
+        if len(done.table_ids) >= MAX_TABLES:
+            report(f"{called} is left out: a run begins with {MAX_TABLES} tables at most")
+            return
+        report_issues(reply, called, report)
+        take_sheet(gateway, read_sheet_id(reply), called, done, report, meanings.get(called) or meanings.get(name))
+
+
+def take_sheet(
+    gateway: str, sheet_id: str, name: str, done: Uploaded, report: Callable[[str], None], meant: Columns | None
+) -> None:
+    """Add a sheet to what a run begins with, as series where its columns mean more than their names say."""
     columns = meant or propose_columns(gateway, sheet_id, name)
     if columns:
         made = apply_columns(gateway, sheet_id, name, columns)

@@ -37,19 +37,21 @@ def open_book(data: bytes, name: str, unpacked_bytes: int, *, formulas: bool = F
         raise CorruptData(name, f"is no workbook that can be read: {type(error).__name__}") from error
 
 
+def list_worksheets(data: bytes, name: str, unpacked_bytes: int) -> list[str]:
+    """Return the names of a workbook's sheets of cells; raise ``CorruptData`` and ``MissingExtra``."""
+    return [page.title for page in open_book(data, name, unpacked_bytes).worksheets]
+
+
 def read_sheet_rows(data: bytes, name: str, sheet: str, unpacked_bytes: int, issues: list[RowIssue]) -> Iterator[Row]:
     """Yield the rows of a sheet that are not empty, without empty cells at their ends.
 
-    ``issues`` gets errors of cells, formulas whose values the file does not have, and the other sheets. Raises
-    ``CorruptData``, ``InvalidField("sheet")`` and ``MissingExtra``.
+    ``issues`` gets errors of cells and formulas whose values the file does not have. Raises ``CorruptData``,
+    ``InvalidField("sheet")`` and ``MissingExtra``.
     """
     book = open_book(data, name, unpacked_bytes)
     if sheet and sheet not in book.sheetnames:
         raise InvalidField("sheet", f"{sheet!r} is none of {', '.join(book.sheetnames)}")
     page = book[sheet] if sheet else book.worksheets[0]
-    others = [other.title for other in book.worksheets if other.title != page.title]
-    if others and not sheet:
-        issues.append(RowIssue(0, f"only the sheet {page.title!r} is read; there are also {', '.join(others)[:200]}"))
     formulas: Iterator[Sequence[Any]] = iter(())
     if has_formulas(data):
         page_of_formulas = open_book(data, name, unpacked_bytes, formulas=True)[page.title]

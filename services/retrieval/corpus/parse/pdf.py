@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from fathom.core.errors import MissingExtra
+from fathom.services.retrieval.corpus.parse.columns import mark_tables
 from fathom.services.retrieval.corpus.parse.model import (
     PAGE_BREAK,
     Limits,
@@ -87,7 +88,7 @@ def extract_page_text(reader: Any, index: int, limits: Limits) -> str:
     if not text:
         raise Unreadable("holds no text (a scan or a figure)" if size else "is blank")
     # A font without its characters' names gives lone surrogates, which no UTF-8 can hold.
-    return join_wrapped_lines(text.encode("utf-8", "replace").decode("utf-8"))
+    return join_wrapped_lines(mark_tables(text.encode("utf-8", "replace").decode("utf-8")))
 
 
 def read_metadata(reader: Any) -> tuple[str, dict[str, str]]:

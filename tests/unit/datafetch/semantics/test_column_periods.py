@@ -214,3 +214,31 @@ def test_a_part_of_a_year_needs_rows_of_years() -> None:
     for days, field in (([date(2024, 1, 31)], r"columns\[1\].period"), (["somewhen"], r"columns\[0\].role")):
         with pytest.raises(InvalidField, match=field):
             apply_meaning(pa.table({"Day": days, "Units": [1]}), "t", TableMeaning(columns))
+
+
+async def test_the_sheet_of_a_workbook_says_the_year_and_what_is_measured() -> None:
+    table = pa.table({"Site": ["Sand", "Lyng"], "Jan": [1, 2], "Feb": [3, 4]})
+    meaning = await propose(table, "plants.xlsx Investment 2031")
+    assert [(one.names, one.period) for one in meaning.values] == [
+        (("Investment",), "Jan 2031"),
+        (("Investment",), "Feb 2031"),
+    ]
+    # A name that nobody has chosen says nothing.
+    assert [one.names for one in (await propose(table, "costs_2031.xlsx Sheet2")).values] == [("costs",), ("costs",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("Quarter", ["Q1", "Q2", "Q1", "Q2"]), ("季度", ["第一季度", "第二季度"] * 2)],
+)
+async def test_a_year_and_its_part_in_two_columns_are_the_time_of_a_row(name: str, cells: list[object]) -> None:
+    table = pa.table({"Year": [2031, 2031, 2032, 2032], name: cells, "Output": [4.0, 5.0, 6.0, 7.0]})
+    meaning = await propose(table, "plant.csv")
+    assert [(one.column, one.role) for one in meaning.columns if one.role in (Role.DATE, Role.VALUE)] == [
+        ("Year", Role.DATE),
+        ("Output", Role.VALUE),
+    ]
+    sheet, issues = apply_meaning(table, "plant.csv", meaning, {"Output": "C2:C5"})
+    made = frames.read_table(sheet.arrow, "made").to_pydict()
+    ends = [date(2031, 3, 31), date(2031, 6, 30), date(2032, 3, 31), date(2032, 6, 30)]
+    assert (made["date"], made["Output"], issues) == (ends, [4.0, 5.0, 6.0, 7.0], [])

@@ -133,8 +133,8 @@ def test_a_sheet_of_a_workbook_is_chosen() -> None:
     sink = io.BytesIO()
     book.save(sink)
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-    sheet, issues = import_table(sink.getvalue(), kind, "", "Other")
-    assert ([column.name for column in sheet.columns], issues) == (["x"], ())
+    sheet, issues, worksheets = import_table(sink.getvalue(), kind, "", "Other")
+    assert ([column.name for column in sheet.columns], issues, worksheets) == (["x"], (), ("Sheet", "Other"))
 
 
 async def test_a_sheet_with_a_lifetime_is_deleted_by_a_sweep_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

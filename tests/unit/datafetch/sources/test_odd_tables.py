@@ -150,16 +150,22 @@ def test_a_formula_without_a_stored_value_is_reported_by_cell() -> None:
 
 def test_a_column_says_in_which_cells_of_the_file_it_stands() -> None:
     rows = [["Sales"], [], ["Date", "Units"], [date(2025, 1, 31), 5], [date(2025, 2, 28), 7]]
-    sheet, _ = import_table(write_book(rows), XLSX, "sales.xlsx")  # type: ignore[arg-type]
+    sheet, *_ = import_table(write_book(rows), XLSX, "sales.xlsx")  # type: ignore[arg-type]
     assert sheet.columns[1].source == "sales.xlsx B4:B5"
-    sheet, _ = import_table(b"a;b\n1;2\n", "text/csv", "t.csv")
+    sheet, *_ = import_table(b"a;b\n1;2\n", "text/csv", "t.csv")
     assert [column.source for column in sheet.columns] == ["t.csv A2:A2", "t.csv B2:B2"]
     assert [name_column(place) for place in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
 
 
 def test_further_sheets_are_named() -> None:
     found = read_upload(write_book([["a"], [1]], further="Costs"), "t.xlsx")
-    assert "Costs" in found.issues[0].reason
+    assert (found.worksheets, found.issues) == (("Sheet", "Costs"), ())
+
+
+def test_each_sheet_of_a_workbook_has_a_title_of_its_own() -> None:
+    book = write_book([["a"], [1]], further="Costs 2031")
+    assert import_table(book, XLSX, "t.xlsx").sheet.title == "t.xlsx Sheet"
+    assert import_table(write_book([["a"], [1]]), XLSX, "t.xlsx").sheet.title == "t.xlsx"
 
 
 def test_a_text_in_windows_1252_is_read_and_reported_and_gbk_is_not_mistaken_for_it() -> None:

@@ -65,7 +65,7 @@ class Services:
         if self.fails:
             raise DependencyFailed("datafetch", "is down")
         data = await read_ref(self.store, request.data)
-        sheet, _ = import_table(data, request.data.content_type, request.title)
+        sheet, *_ = import_table(data, request.data.content_type, request.title)
         stored = await self.store.put(f"tables/{sheet.id}.arrow", sheet.arrow, frames.ARROW_STREAM)
         message = sheet_to_proto(sheet)
         message.data.CopyFrom(to_ref(stored))

@@ -359,12 +359,14 @@ class ImportIssue(_message.Message):
     def __init__(self, row: _Optional[int] = ..., column: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ImportTableResponse(_message.Message):
-    __slots__ = ("sheet", "issues")
+    __slots__ = ("sheet", "issues", "worksheets")
     SHEET_FIELD_NUMBER: _ClassVar[int]
     ISSUES_FIELD_NUMBER: _ClassVar[int]
+    WORKSHEETS_FIELD_NUMBER: _ClassVar[int]
     sheet: Sheet
     issues: _containers.RepeatedCompositeFieldContainer[ImportIssue]
-    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ...) -> None: ...
+    worksheets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ..., worksheets: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ColumnMeaning(_message.Message):
     __slots__ = ("column", "role", "names", "unit", "aggregation", "year", "indicator", "period")

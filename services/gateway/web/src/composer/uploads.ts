@@ -92,7 +92,7 @@ export class Uploads extends Store {
       try {
         const refusal = refuseFile(item.file, isTable(item.name), this.ids.length, limits);
         if (refusal) throw new Problem({ status: 413, detail: refusal });
-        await (isTable(item.name) ? this.#readTable(item) : this.#readDocument(item, set));
+        await (isTable(item.name) ? this.#readTable(item, limits?.max_tables ?? Infinity) : this.#readDocument(item, set));
         item.state = "read";
         announce(`${item.name}: ${word("attached")}`);
       } catch (thrown) {
@@ -104,11 +104,27 @@ export class Uploads extends Store {
     if (problems.length) this.onProblem(problems.join("\n"));
   }
 
-  async #readTable(item: Upload): Promise<void> {
-    const query = new URLSearchParams({ name: item.name });
-    const { sheet, issues } = await call<ImportedTable>(`${path("tables")}?${query}`, { method: "POST", body: item.file });
+  async #readTable(item: Upload, most: number): Promise<void> {
+    const found = await this.#sendTable(item, "");
+    Object.assign(item, found);
+    // The other sheets of a workbook are tables of their own; one that is none counts as an issue.
+    for (const worksheet of found.worksheets.slice(1)) {
+      try {
+        if (this.ids.length >= most) throw new Problem({ status: 413, detail: worksheet });
+        const more = await this.#sendTable(item, worksheet);
+        this.items = [...this.items, { name: more.sheet?.title ?? worksheet, file: item.file, state: "read", ...more }];
+      } catch (thrown) {
+        if (!(thrown instanceof Problem)) throw thrown;
+        item.issues += 1;
+      }
+    }
+  }
+
+  async #sendTable(item: Upload, worksheet: string): Promise<Pick<Upload, "sheet" | "imported" | "issues"> & { worksheets: string[] }> {
+    const query = new URLSearchParams({ name: item.name, ...(worksheet && { worksheet }) });
+    const { sheet, issues, worksheets } = await call<ImportedTable>(`${path("tables")}?${query}`, { method: "POST", body: item.file });
     this.items = this.items.filter((other) => other === item || !sheet || other.imported !== sheet.id);
-    Object.assign(item, { sheet: sheet ?? undefined, imported: sheet?.id, issues: issues.length });
+    return { sheet: sheet ?? undefined, imported: sheet?.id, issues: issues.length, worksheets };
   }
 
   async #readDocument(item: Upload, set: number): Promise<void> {

@@ -1,0 +1,44 @@
+"""Periods of rows that stand in two columns, a year and a part of it: "2031 | Q1", "2031 | March"."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.services.datafetch.semantics.column_periods import MONTHS_OF_YEAR, YEARS, find_row_period, read_part
+from fathom.services.datafetch.semantics.meaning import is_text
+
+# A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.
+YEAR_NAME = re.compile(r"year|jahr|ann[ée]e|año|年", re.IGNORECASE)
+
+
+def join_row_periods(table: pa.Table) -> pa.Table:
+    """Return a table whose column of years says the rows' quarters or months, too, where another column has these."""
+    years = [field.name for field in table.schema if has_years_of_rows(table, field)]
+    parts = [name for name in table.column_names if years and has_parts(table[name])]
+    if not parts:
+        return table
+    rows = zip(table[parts[0]].to_pylist(), table[years[0]].to_pylist(), strict=True)
+    cells = [f"{part.strip()} {year}" if year else None for part, year in rows]
+    if any(cell and find_row_period(cell) is None for cell in dict.fromkeys(cells)):
+        return table
+    return table.set_column(table.column_names.index(years[0]), years[0], pa.array(cells, pa.string()))
+
+
+def has_years_of_rows(table: pa.Table, field: pa.Field) -> bool:
+    """Return whether a column of whole numbers has the years of the rows."""
+    if not (pa.types.is_integer(field.type) and YEAR_NAME.search(field.name) and table.num_rows):
+        return False
+    ends = pc.min_max(table[field.name]).as_py()
+    return ends["min"] is not None and ends["min"] in YEARS and ends["max"] in YEARS
+
+
+def has_parts(column: pa.ChunkedArray) -> bool:
+    """Return whether all cells of a column are parts of a year: "Q1", "March", 第一季度."""
+    if not is_text(column.type):
+        return False
+    cells = pc.unique(column).to_pylist()
+    # More are no quarters or months; the first one that is none ends the reading.
+    return 1 < len(cells) <= MONTHS_OF_YEAR and all(cell and read_part(cell.strip()) for cell in cells)
