@@ -16,7 +16,7 @@ from fathom.hosting.host import Runtime, hosting
 from fathom.transport.bus import open_bus
 from fathom.transport.rpc.service import Service
 from fathom.transport.store.memory import MemoryStore
-from tests.e2e.replay import ReplayPlanner
+from tests.e2e.doubles.planner import ReplayPlanner
 from tests.e2e.script import Script
 
 

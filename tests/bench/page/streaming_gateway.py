@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.e2e.replay import ReplayPlanner, serve_script
+from tests.e2e.doubles.planner import ReplayPlanner
+from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 
 

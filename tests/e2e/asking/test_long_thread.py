@@ -6,8 +6,9 @@ import pytest
 from playwright.async_api import Browser
 
 from fathom.api.planner.v1 import planner_pb2 as planner
+from tests.e2e.doubles.planner import Replayed
 from tests.e2e.pages import CHROMIUM, expect, open_page
-from tests.e2e.replay import Replayed, ReplayHouse, serve_script
+from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import Script
 
 pytestmark = [

@@ -20,9 +20,10 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.domain import frames
+from tests.e2e.doubles.planner import Replayed
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.payloads import PAYLOADS
-from tests.e2e.replay import Replayed, serve_script
+from tests.e2e.replay import serve_script
 from tests.e2e.script import SHEET_ID, Script
 
 pytestmark = [

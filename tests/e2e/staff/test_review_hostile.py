@@ -10,10 +10,11 @@ import yaml
 from playwright.async_api import Browser, Page
 
 from fathom.services.datafetch.catalog.frameworks import load_frameworks
+from tests.e2e.doubles.data import EXAMPLES
 from tests.e2e.files.test_hostile_page import ALL, check_inert, count_shown
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.payloads import PAYLOADS
-from tests.e2e.replay import EXAMPLES, serve_script
+from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import add_items, compare, correct, doubt, open_part, rewrite
 

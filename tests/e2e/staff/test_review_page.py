@@ -14,8 +14,9 @@ from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.catalogue import load_catalogue, read_prompt
 from fathom.services.planner.prompts.listing import list_prompts
 from fathom.services.planner.prompts.selection import Prompts
+from tests.e2e.doubles.data import EXAMPLES
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
-from tests.e2e.replay import EXAMPLES, serve_script
+from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import (
     GOOD,

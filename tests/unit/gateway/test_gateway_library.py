@@ -11,7 +11,8 @@ import pytest
 
 from fathom.services.datafetch.catalog.frameworks import load_frameworks, read_framework
 from fathom.services.gateway.users import make_key
-from tests.e2e.replay import EXAMPLES, ReplayHouse
+from tests.e2e.doubles.data import EXAMPLES
+from tests.e2e.replay import ReplayHouse
 
 Door = tuple[httpx.AsyncClient, ReplayHouse]
 Opened = Callable[..., AbstractAsyncContextManager[Door]]

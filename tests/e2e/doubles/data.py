@@ -1,0 +1,143 @@
+"""The services of tables and of documents, over one script: what is fetched, brought and exported."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as data
+from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
+from fathom.core.call import Call
+from fathom.core.errors import FathomError, InvalidField, NotFound
+from fathom.domain import frames
+from fathom.services.datafetch.catalog.frameworks import Frameworks, load_frameworks
+from fathom.services.datafetch.catalog.frameworks.rpc import check_framework, get_framework_file, list_frameworks
+from fathom.transport.store.memory import MemoryStore
+from fathom.transport.store.refs import to_ref
+from tests.e2e.script import Script
+from tests.e2e.settings.sources import ConnectorSources, CorpusSources
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "frameworks"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+class ReplayDatafetch(ConnectorSources):
+    """The script's sheet, in small chunks, and its exports."""
+
+    def __init__(self, script: Script, store: MemoryStore) -> None:
+        self._script, self._store = script, store
+        self.lifetimes: list[int] = []
+        self.meanings: list[data.TableMeaning] = []
+        self.refusal: FathomError | None = None
+        """Raised by an import and by an applied meaning."""
+        self.library: Frameworks | None = None
+        self.indicators: set[str] = set()
+        self.import_ids: list[str] = []
+        """Ids of the next imports' sheets, the first one first; the script's when there are none."""
+
+    def _arrow(self, sheet_id: str) -> bytes:
+        if sheet_id != self._script.sheet.id:
+            raise NotFound("sheet", sheet_id)
+        return self._script.arrow
+
+    async def GetTable(self, request: data.GetTableRequest, call: Call) -> AsyncIterator[data.GetTableResponse]:
+        arrow = self._arrow(request.sheet_id)
+        # In several chunks, since a client that reads the first alone would pass with a small table.
+        for start in range(0, len(arrow), 8192):
+            yield data.GetTableResponse(chunk=arrow[start : start + 8192])
+
+    async def ImportTable(self, request: data.ImportTableRequest, call: Call) -> data.ImportTableResponse:
+        """Answer with the script's sheet under the file's name, and one row that could not be read."""
+        self.lifetimes.append(request.lifetime_s)
+        if self.refusal is not None:
+            raise self.refusal
+        sheet = data.Sheet()
+        sheet.CopyFrom(self._script.sheet)
+        sheet.title = request.title
+        if self.import_ids:
+            sheet.id = self.import_ids.pop(0)
+        issue = data.ImportIssue(row=3, message="has 1 fields, not 3")
+        return data.ImportTableResponse(sheet=sheet, issues=[issue])
+
+    async def ProposeMeaning(self, request: data.ProposeMeaningRequest, call: Call) -> data.ProposeMeaningResponse:
+        """Propose that the script's sheet has days and values."""
+        columns = [
+            data.ColumnMeaning(column="date", role=data.COLUMN_ROLE_DATE),
+            data.ColumnMeaning(
+                column="AAA.close_adj", role=data.COLUMN_ROLE_VALUE, names=["AAA"], aggregation=data.AGGREGATION_LAST
+            ),
+        ]
+        return data.ProposeMeaningResponse(meaning=data.TableMeaning(columns=columns), adds=True)
+
+    async def ApplyMeaning(self, request: data.ApplyMeaningRequest, call: Call) -> data.ApplyMeaningResponse:
+        """Answer with the script's sheet; ``meanings`` has what was said."""
+        if self.refusal is not None:
+            raise self.refusal
+        self.meanings.append(request.meaning)
+        self.lifetimes.append(request.lifetime_s)
+        return data.ApplyMeaningResponse(sheet=self._script.sheet)
+
+    async def ResolveEntities(self, request: data.ResolveEntitiesRequest, call: Call) -> data.ResolveEntitiesResponse:
+        """Complete the names of two companies; nothing else is known."""
+        known = [
+            data.Entity(id="AAA", name="Alpha <b>Industries</b>", name_zh="阿尔法", kind="stock"),
+            data.Entity(id="AAPL", name="Apple Inc.", name_zh="苹果", kind="stock"),
+        ]
+        typed = request.mentions[0].lower()
+        found = [
+            one for one in known if any(name.lower().startswith(typed) for name in (one.id, one.name, one.name_zh))
+        ]
+        return data.ResolveEntitiesResponse(results=[data.EntityMatches(entities=found)])
+
+    async def ListFrameworks(self, request: data.ListFrameworksRequest, call: Call) -> data.ListFrameworksResponse:
+        """List two names alone, or what ``library`` has."""
+        if self.library is not None:
+            return list_frameworks(self.library, request)
+        frameworks = [
+            data.Framework(topic="esg", name="ESG", name_zh="环境、社会与治理"),
+            data.Framework(topic="value", name="Valuation", name_zh="估值"),
+        ]
+        return data.ListFrameworksResponse(frameworks=frameworks)
+
+    async def GetFrameworkFile(
+        self, request: data.GetFrameworkFileRequest, call: Call
+    ) -> data.GetFrameworkFileResponse:
+        """Return a file of ``library``."""
+        if self.library is None:
+            raise NotFound("topic", request.topic)
+        return get_framework_file(self.library, request)
+
+    async def CheckFramework(self, request: data.CheckFrameworkRequest, call: Call) -> data.CheckFrameworkResponse:
+        """Check as datafetch does, beside what ``library`` has and for tables with ``indicators``."""
+        library = self.library or load_frameworks(EXAMPLES)
+        return check_framework(library, self.indicators, request)
+
+    async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
+        frame = frames.from_arrow(self._arrow(request.sheet_id))
+        if request.format == data.EXPORT_FORMAT_XLSX:
+            buffer = io.BytesIO()
+            frame.to_excel(buffer, index=False)
+            stored = await self._store.put(f"exports/{request.sheet_id}.xlsx", buffer.getvalue(), XLSX)
+        else:
+            content = frame.to_csv(index=False).encode("utf-8-sig")
+            stored = await self._store.put(f"exports/{request.sheet_id}.csv", content, "text/csv; charset=utf-8")
+        return data.ExportTableResponse(file=to_ref(stored))
+
+
+class ReplayRetrieval(CorpusSources):
+    """Documents that were brought, by corpus; the text of a bad one cannot be read."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.corpora: dict[str, list[str]] = {}
+
+    async def ImportDocument(
+        self, request: retrieval.ImportDocumentRequest, call: Call
+    ) -> retrieval.ImportDocumentResponse:
+        content = await self._store.get(request.data.key)
+        if b"unreadable" in content:
+            raise InvalidField("data", "holds no text that can be read")
+        corpus = request.corpus or f"own_{len(self.corpora) + 1}"
+        self.corpora.setdefault(corpus, []).append(request.source)
+        return retrieval.ImportDocumentResponse(corpus=corpus, added=len(content.split(b"\f")))
