@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.integration.cluster.scenarios import SCENARIOS
+from tests.integration.journey.capacity import capacity
 from tests.integration.journey.simulated import journey
 
 
@@ -19,7 +20,7 @@ def main(scenario: str, folder: str, *arguments: str) -> None:
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, -5)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)  # where `ip netns` keeps its names
-    known = {**SCENARIOS, "journey": journey}
+    known = {**SCENARIOS, "journey": journey, "capacity": capacity}
     findings = asyncio.run(known[scenario](Path(folder), *arguments))
     (Path(folder) / "findings.json").write_text(json.dumps(findings, indent=1))
 

@@ -81,12 +81,12 @@ async def ask(clients: Clients) -> str:
     return ""
 
 
-async def browse(base: str) -> str:
+async def browse(base: str, question: str = QUESTION) -> str:
     """A question over HTTP, as the page asks it: the event stream is taken up with Last-Event-ID where it breaks."""
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     headers = {"host": "localhost", "authorization": f"Bearer {os.environ['FATHOM_GATEWAY_TOKEN']}"}
     async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
-        reader = Reader(session, base, new_id("run"))
+        reader = Reader(session, base, new_id("run"), question)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 while not (reader.begun and reader.finished):
@@ -105,6 +105,7 @@ class Reader:
     session: aiohttp.ClientSession = field(repr=False)
     base: str
     run_id: str
+    question: str = QUESTION
     begun: bool = False
     last: int = 0
     heartbeats: int = 0
@@ -120,7 +121,7 @@ class Reader:
             await asyncio.sleep(RECONNECT_S)
 
     async def begin(self) -> None:
-        body = {"question": QUESTION, "request_id": self.run_id}
+        body = {"question": self.question, "request_id": self.run_id}
         async with self.session.post(f"{self.base}/v1/runs", json=body) as response:
             if response.status >= 300:
                 raise Wrong(f"POST: {response.status} {await response.text()}")
@@ -223,11 +224,16 @@ async def graders(clients: Clients) -> str:
     return ""
 
 
-def operations(prefix: str, sandboxes: int) -> dict[str, Operation]:
-    """By name: ``service`` alone is a call to it, the others are journeys through several."""
+def connect_services(prefix: str, sandboxes: int) -> Clients:
+    """Return clients of a release's services, by the names that its pods have for each other."""
     endpoints = {name: f"grpc://{prefix}-{name}:50051" for name in SERVICES}
     pods = [f"{prefix}-sandbox-{ordinal}.{prefix}-sandbox:50051" for ordinal in range(sandboxes)]
-    clients = connect({**endpoints, "sandbox": f"grpc://{','.join(pods)}"}, policy=RetryPolicy(attempts=20))
+    return connect({**endpoints, "sandbox": f"grpc://{','.join(pods)}"}, policy=RetryPolicy(attempts=20))
+
+
+def operations(prefix: str, sandboxes: int) -> dict[str, Operation]:
+    """By name: ``service`` alone is a call to it, the others are journeys through several."""
+    clients = connect_services(prefix, sandboxes)
     calls = {
         "planner": tools, "policy": models, "retrieval": search, "datafetch": fetch, "memory": remember,
         "reward": graders, "sandbox": compute, "question": ask,

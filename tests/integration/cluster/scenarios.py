@@ -193,11 +193,14 @@ async def rolling(folder: Path, stages: str, *settings: str) -> dict[str, Any]:
 
 def load_command(found: Cluster) -> list[str]:
     sandboxes = sum(pod.workload.component == "sandbox" for pod in found.pods)
+    return ["env", *make_environ(), "python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
+
+
+def make_environ() -> list[str]:
+    """Return the variables that let a program in a pod call every service, and the gateway."""
     tokens = Tokens(SECRETS["fathom-identity"]["signing.pem"])
     token = tokens.sign("load", ANY_SERVICE, role=OPERATOR, tenant=DEFAULT_TENANT, lifetime_s=3600)
-    gateway = SECRETS["fathom-gateway"]["token"]
-    environ = [f"FATHOM_TOKEN={token}", f"FATHOM_GATEWAY_TOKEN={gateway}"]
-    return ["env", *environ, "python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
+    return [f"FATHOM_TOKEN={token}", f"FATHOM_GATEWAY_TOKEN={SECRETS['fathom-gateway']['token']}"]
 
 
 async def end_load(load: Container) -> int:

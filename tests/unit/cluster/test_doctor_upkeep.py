@@ -59,6 +59,16 @@ def lose_node(server: FakeApiServer) -> None:
     put_event(server, "e", event("fathom-planner-x", "NodeNotReady", "Node is not ready", kind="Pod"))
 
 
+def lose_node_yesterday(server: FakeApiServer) -> None:
+    """Let the node have gone silent so long ago that no event tells it, and its pod wait for its end."""
+    hide_readiness(server)
+    pod = server.objects[f"{CORE}/pods/fathom-planner-x"]
+    pod["spec"] = {"nodeName": "worker-2"}
+    pod["metadata"]["deletionTimestamp"] = print_time(20 * HOUR)
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    pod["status"]["conditions"].append(evicted)
+
+
 def age_crd(server: FakeApiServer) -> None:
     """Let the CRD be one from before the rules of deletion."""
     schema = server.objects[CRD]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -100,6 +110,7 @@ def hide_dashboards(server: FakeApiServer) -> None:
 FAULTS: dict[str, tuple[Change, str, str, str]] = {
     "a planner that has lost its store": (hide_readiness, "fathom-planner", "is not ready: Readiness probe failed: service unhealthy", "kubectl logs fathom-planner-x: it names what it cannot reach"),
     "a planner whose node is lost": (lose_node, "fathom-planner", "1/2 ready; node worker-2 of pod fathom-planner-x is not ready", "kubectl delete node worker-2"),
+    "a planner whose node was lost long ago": (lose_node_yesterday, "fathom-planner", "node worker-2 of pod fathom-planner-x is not ready", "kubectl delete node worker-2"),
     "an old backup": (age_backup, "cronjob/fathom-backup", "the last good one is of 20", "FathomBackupIsOld"),
     "no backup that ended well": (never_backed_up, "cronjob/fathom-backup", "none has ended well yet", "FathomBackupIsOld"),
     "a suspended backup": (suspend_backup, "cronjob/fathom-backup", "; suspended", "FathomBackupIsOld"),

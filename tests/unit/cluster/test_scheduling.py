@@ -80,6 +80,14 @@ def test_the_reason_of_each_plugin_is_read_in_the_sentence_of_each_version(words
 
 
 @pytest.mark.parametrize("version", ENDS)
+@pytest.mark.parametrize("named", ["Insufficient memory", "Too many pods", "node(s) had untolerated taint(s)"])
+def test_a_reason_ends_with_its_sentence(named: str, version: str) -> None:
+    """The scheduler of 1.36 says more behind it, which stood in the reason, or made it an unknown one."""
+    (alone,) = read(f"0/5 nodes are available: 5 {named}")
+    assert read(f"0/5 nodes are available: 5 {named}{ENDS[version].format(all=5)}") == [alone]
+
+
+@pytest.mark.parametrize("version", ENDS)
 @pytest.mark.parametrize("words", BEFOREHAND)
 def test_a_reason_without_a_number_of_nodes_is_read(words: str, version: str) -> None:
     wanted, remedy = BEFOREHAND[words]

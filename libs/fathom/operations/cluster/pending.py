@@ -175,8 +175,11 @@ def of_pods(seen: Observed) -> Iterator[Reason]:
 def of_lost_node(pod: Object, events: Sequence[Object]) -> Iterator[Reason]:
     """Yield the reason of a pod whose node has gone silent: its last status still says that it runs."""
     name = pod["metadata"]["name"]
-    conditions = {c.get("type"): c.get("status") for c in (pod.get("status") or {}).get("conditions", ())}
-    is_lost = any(e.get("reason") == "NodeNotReady" and about(e, {name}, "") for e in events)
+    held = {c.get("type"): c for c in (pod.get("status") or {}).get("conditions", ())}
+    conditions = {kind: condition.get("status") for kind, condition in held.items()}
+    # Events are kept for an hour. Who deletes pods of a lost node says so on the pod, which then stays with its volume.
+    is_evicted = held.get("DisruptionTarget", {}).get("reason") == "DeletionByTaintManager"
+    is_lost = is_evicted or any(e.get("reason") == "NodeNotReady" and about(e, {name}, "") for e in events)
     if is_lost and conditions.get("Ready") == "False":
         node = (pod.get("spec") or {}).get("nodeName") or "?"
         yield Reason(
