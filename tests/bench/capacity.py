@@ -1,4 +1,4 @@
-"""What a release of one pod per service carries: processor seconds and memory of a question and of a rollout.
+"""Capacity of a release of one pod per service: processor seconds and memory of a question and of a rollout.
 
 Measured on the simulated cluster; what one processor and eight would do is extrapolated from it, as if nothing but the
 processors were in the way. Grading is among the pods, and grades questions as they end.

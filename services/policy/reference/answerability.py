@@ -1,4 +1,4 @@
-"""How likely it is that a sentence or a row of a table answers a question: a calibrated linear model of their words.
+"""Estimate of how likely a sentence or a row of a table answers a question: a calibrated linear model of their words.
 
 The reference policy has no reader of text. What it can measure is how much of the question a passage takes up, and
 whether it says something of the kind that is asked for: a number, a year, a name. The weights are fitted by

@@ -1,4 +1,4 @@
-"""What the columns of an uploaded table mean: proposed, edited and taken, in both languages."""
+"""Meaning of the columns of an uploaded table: proposed, edited and taken, in both languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one question and one rollout cost each pod of a release, on the simulated cluster.
+"""Cost of one question and one rollout for each pod of a release, on the simulated cluster.
 
 As a program in a pod, ``python3 -m tests.integration.journey.capacity PREFIX WORK FIRST COUNT``, it is those who ask and
 train: ``USERS`` at once, until COUNT questions or rollouts have ended.
