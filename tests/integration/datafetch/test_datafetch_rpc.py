@@ -187,9 +187,13 @@ async def test_each_part_of_the_widening_can_be_switched(tables_dir: Path) -> No
 
 
 async def test_a_question_is_read_without_fetching(datafetch: Service) -> None:
-    question = "How volatile was gold in 2015, monthly?"
+    question = "How volatile was gold in 2015?"
     response = await datafetch[0].ReadQuestion(pb.ReadQuestionRequest(question=question), Call.new())
     assert (list(response.understood.entities), response.understood.start_date) == (["GOLD"], "2015-01-01")
+    # The volatility of each month is none of the whole year, so nothing would be fetched; its words are read all the same.
+    question = "How volatile was gold in 2015, monthly?"
+    response = await datafetch[0].ReadQuestion(pb.ReadQuestionRequest(question=question), Call.new())
+    assert not response.understood.indicators
     assert [(pb.MentionKind.Name(m.kind), m.text, m.value) for m in response.mentions] == [
         ("MENTION_KIND_MEASURE", "volatile", "volatility"),
         ("MENTION_KIND_ENTITY", "gold", "GOLD"),
