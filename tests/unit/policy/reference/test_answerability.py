@@ -59,6 +59,20 @@ async def test_the_row_in_whose_range_the_quantity_lies_is_quoted(ask: Any) -> N
     assert "“31 to 90 days | 7%”" in talk.answer
 
 
+async def test_of_rows_and_sentences_that_share_as_many_words_the_row_called_so_is_quoted(ask: Any) -> None:
+    rows = (
+        "2031 | 2030",
+        "Bank loan | (80) | (90)",
+        "Gross debt | (120) | (140)",
+        "Gross debt / equity | 1.2 | 1.4",
+        "",
+    )
+    debt = "\n".join(rows)
+    said = "Interest rises while the ratio of gross debt to equity is above 2 at the end of a quarter."
+    talk = await ask("What was the gross debt at the end of 2031?", debt + said, "Accounts 2031")
+    assert "“Gross debt | (120) | (140)”" in talk.answer
+
+
 def test_held_out_questions_that_nothing_answers_get_no_answer() -> None:
     figures = json.loads(FILE.read_text(encoding="utf-8"))["figures"][""]
     # Of two questions that a text answers, the other one is quoted with its doubt.
