@@ -10,7 +10,8 @@ from fathom.services.policy.reference.answerability import Quoted, load_answerab
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.reading import Reading, say
 
-MAX_READ = 2
+# Passages that are read until one answers.
+MAX_READ = 4
 # Share of the greatest probability from which on the name of a row decides.
 NEARLY = 0.5
 
