@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.domain.text.terms import is_about, list_words
+from fathom.domain.text.terms import Part, find_within, is_about, list_words
 from fathom.services.policy.reference.answerability import Quoted, load_answerability, quote_parts
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.reading import Reading, say
 
-MAX_READ = 2
+# Passages that are read until one answers.
+MAX_READ = 4
+# Share of the greatest probability from which on the name of a row decides.
+NEARLY = 0.5
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,32 @@ def quote_documents(conversation: Conversation, reading: Reading) -> Iterator[Qu
         rated = load_answerability().rate(question, found, title, step.body)
         if not rated:
             continue
-        best = max(range(len(found)), key=lambda place: rated[place])
+        best = choose_best(question, found, rated)
         quoted = drop_lead(question, found, best).text
         if is_about(f"{title}\n{quoted}", text, question):
             yield Quotation(title, quoted, step.material, rated[best])
+
+
+def choose_best(question: str, found: Sequence[Quoted], rated: Sequence[float]) -> int:
+    """Return the place of the likeliest quotation; where that is no answer, of a row that the question calls by name.
+
+    What a table says is in a cell, of which the model of words knows nothing, hence the share of likelihood.
+    """
+    best = max(range(len(found)), key=lambda place: rated[place])
+    if rated[best] >= load_answerability().threshold:
+        return best
+    near = [place for place in range(len(found)) if rated[place] >= NEARLY * rated[best]]
+    named = [place for place in near if is_row_of(question, found[place].part)]
+    return max(named, key=lambda place: rated[place]) if named else best
+
+
+def is_row_of(question: str, part: Part) -> bool:
+    """Return whether a row's first cell has no other terms than the question, or a range with its quantity."""
+    if not part.is_row:
+        return False
+    name = Part(part.head, part.text.partition("|")[0])
+    terms = set(list_words(name.text))
+    return bool(terms) and (terms <= set(list_words(question)) or bool(find_within(question, name)))
 
 
 def drop_lead(question: str, found: Sequence[Quoted], best: int) -> Quoted:

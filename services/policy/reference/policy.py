@@ -22,6 +22,7 @@ from fathom.services.policy.reference.reading import Reading, Sheet, Written, is
 # As many as one run may delegate by default.
 MOST_PARTS = 4
 MOST_OPEN, OPEN_CHARS = 20, 120
+MOST_NEAREST = 3
 # Functions that only say which value of a series is meant.
 LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 # Currencies, and units of large amounts, as tables name them.
@@ -135,7 +136,8 @@ class Walk:
     def _gaps(self) -> list[str]:
         """Return what the question asks for and is not here, with the reason; none to go on."""
         program = self._program
-        if program is not None and program.kind == "outside":
+        # What no series here can say may well stand in the user's own documents.
+        if program is not None and program.kind == "outside" and not self.conversation.has_own_documents:
             return [say("outside", self.conversation.is_zh, self.conversation.question[:200])]
         # What is known of several series can be answered.
         if program is None or program.kind != CALCULATION or program.series:
@@ -171,7 +173,7 @@ class Walk:
         one, is_zh = self._calculation, self.conversation.is_zh
         gaps = self._gaps or self._limits
         # Passages that may not answer stand where nothing else does, and say so.
-        nearest = [quotation.write(is_zh) for quotation in self._quotations if not quotation.is_answer]
+        nearest = [one.write(is_zh) for one in self._quotations if not one.is_answer][:MOST_NEAREST]
         if gaps and not self._is_quoted:
             refused = f"{join(gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
             return "\n\n".join([refused, *(nearest if self.conversation.has_own_documents else ())])

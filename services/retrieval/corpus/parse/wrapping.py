@@ -49,7 +49,10 @@ def is_wrapped(before: str, line: str, width: int) -> bool:
     """Return whether a line goes on with the sentence of the one before it."""
     first = line.split(maxsplit=1)
     # Two blanks at the end are a line break that is meant, in Markdown and in mails with flowed text alike.
-    if not first or not before.strip() or before.endswith("  ") or before.lstrip().startswith(("#", "|", FENCE)):
+    if not first or not before.strip() or before.endswith("  ") or before.lstrip().startswith(("#", FENCE)):
+        return False
+    # A row of a table ends with its line.
+    if "|" in before:
         return False
     needed = 1 if IS_CJK.match(first[0]) else 1 + len(first[0])
     return OWN_LINE.match(line) is None and len(before.rstrip()) + needed > FULL * width

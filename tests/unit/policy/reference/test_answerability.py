@@ -54,9 +54,39 @@ async def test_a_sentence_that_only_shares_words_is_the_nearest_passage(ask: Any
     assert talk.calls[-1][1]["reading"]["open"] == [question]
 
 
+async def test_passages_are_read_until_one_answers(drive: Any, world: Any) -> None:
+    others = {f"d{number}": (f"Roof {number}", "The yearly state of the warehouse is fair.") for number in range(3)}
+    asked = make_question("What is the yearly rent of the Bremmen warehouse?")
+    talk = await drive(asked, world(documents={**others, "d9": ("Lease", LEASE)}))
+    assert talk.tools.count("fetch") == 4
+    assert talk.answer.startswith("According to “Lease”: “")
+
+
+async def test_what_no_series_can_say_is_looked_for_in_documents_of_ones_own(drive: Any, world: Any) -> None:
+    outside = {"text": "outside()", "confidence": 0.99, "kind": "outside"}
+    told = world(documents={"d1": ("Lease", LEASE)}, program=outside)
+    talk = await drive(make_question("What is the yearly rent of the Bremmen warehouse?"), told)
+    assert "1,240,000" in talk.answer
+    assert "no forecast" not in talk.answer
+
+
 async def test_the_row_in_whose_range_the_quantity_lies_is_quoted(ask: Any) -> None:
     talk = await ask("What is the storage fee for goods that are 45 days in store?", FEES, "Storage fees")
     assert "“31 to 90 days | 7%”" in talk.answer
+
+
+async def test_of_rows_and_sentences_that_share_as_many_words_the_row_called_so_is_quoted(ask: Any) -> None:
+    rows = (
+        "2031 | 2030",
+        "Bank loan | (80) | (90)",
+        "Gross debt | (120) | (140)",
+        "Gross debt / equity | 1.2 | 1.4",
+        "",
+    )
+    debt = "\n".join(rows)
+    said = "Interest rises while the ratio of gross debt to equity is above 2 at the end of a quarter."
+    talk = await ask("What was the gross debt at the end of 2031?", debt + said, "Accounts 2031")
+    assert "“Gross debt | (120) | (140)”" in talk.answer
 
 
 def test_held_out_questions_that_nothing_answers_get_no_answer() -> None:

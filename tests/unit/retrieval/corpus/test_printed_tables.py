@@ -6,6 +6,7 @@ import pytest
 
 from fathom.domain.text.terms import list_rows
 from fathom.services.retrieval.corpus.parse.columns import mark_tables
+from fathom.services.retrieval.corpus.parse.wrapping import join_wrapped_lines
 
 BALANCE = """Note 9 – Borrowings
 2031 2030
@@ -34,6 +35,13 @@ def test_lines_around_a_table_stay_as_they_are() -> None:
 def test_forecasts_stand_in_a_column_of_their_own() -> None:
     printed = "EUR million 2030 2031E 2032E\nSales 10 11 12\nCost (4) (5) (5)"
     assert mark_tables(printed) == "EUR million | 2030 | 2031E | 2032E\nSales | 10 | 11 | 12\nCost | (4) | (5) | (5)"
+
+
+def test_a_sentence_behind_a_table_is_no_part_of_its_last_row() -> None:
+    rows = [f"Operations of the northern region {number} {number},000 {number},500" for number in range(3)]
+    said = "The figures of the whole northern region leave out the"
+    found = join_wrapped_lines(mark_tables("\n".join([*rows, said, "costs of the closure."]))).splitlines()
+    assert found[2:] == ["Operations of the northern region | 2 | 2,000 | 2,500", f"{said} costs of the closure."]
 
 
 @pytest.mark.parametrize(
