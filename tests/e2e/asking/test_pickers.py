@@ -7,7 +7,9 @@ import asyncio
 import pytest
 from playwright.async_api import Browser, Route
 
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 
@@ -165,4 +167,49 @@ async def test_commands_are_completed_with_what_they_take_and_unknown_ones_are_n
         await question.press("Enter")
         await expect(page.locator(".asked").last).to_have_text("/frob")
         assert house.planner.asked[-1].model == "smollm2-135m"
+        assert watched.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("locale", "width", "wanted", "notes"),
+    [
+        ("en-US", 1440, "/compact wants one of standard off delete summarize hybrid.", "notes that keep their numbers"),
+        ("zh-CN", 420, "/compact 之后应为 standard off delete summarize hybrid 之一。", "较早步骤改为保留数字的摘要"),
+    ],
+)
+async def test_what_becomes_of_earlier_steps_is_chosen_by_a_command(
+    browser: Browser, locale: str, width: int, wanted: str, notes: str
+) -> None:
+    async with serve_script(Script(days=5)) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page, question = watched.page, watched.page.locator("#question")
+        await question.fill("/compact")
+        await question.press("Escape")
+        await question.press("Enter")
+        await expect(page.locator("#problem")).to_have_text(wanted)
+        # A list that was closed at a sign stays closed there.
+        await question.fill("")
+        await question.fill("/compact ")
+        options = page.locator(".picker [role=option]")
+        await expect(options).to_have_count(5)
+        await check(page, "what becomes of earlier steps")
+        await question.press_sequentially("summ")
+        await expect(options).to_contain_text([notes])
+        await question.press("Enter")
+        await expect(question).to_have_value("")
+        # The choice beside the question says the same, where there is room for it.
+        await expect(page.locator("#window")).to_have_value("summarize")
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        assert house.planner.asked[-1].window.policy == trajectory.STEP_POLICY_SUMMARIZE
+        # It stays for the questions after it, and is kept with the browser.
+        await page.reload()
+        await expect(page.locator("#window")).to_have_value("summarize")
+        await question.fill("/compact standard")
+        await question.press("Escape")
+        await question.press("Enter")
+        await expect(page.locator("#window")).to_have_value("")
+        await ask(page, "And since then?")
+        await expect(page.locator(".trace.over")).to_have_count(2)
+        assert not house.planner.asked[-1].HasField("window")
         assert watched.complaints == []

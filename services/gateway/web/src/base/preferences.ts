@@ -1,4 +1,4 @@
-// How the reader wants the page: its language and theme are kept with the browser; which colours rise and fall have, and
+// How the reader wants the page: its language and theme are kept with the browser, and so are the choices beside the question; which colours rise and fall have, and
 // what stands before decimals, are facts about the reader, which memory keeps.
 import { setDecimals } from "./format";
 import { Store } from "./store";
@@ -14,6 +14,8 @@ export class Preferences extends Store {
   readonly #dark = matchMedia("(prefers-color-scheme: dark)");
   #theme = asTheme(remembered("theme"));
   #colours = "";
+  // What was chosen beside the question: as it was when this page first asked, whatever other pages choose since.
+  readonly #chosen = new Map<string, string>();
 
   constructor() {
     super();
@@ -40,6 +42,18 @@ export class Preferences extends Store {
     this.#theme = theme;
     remember("theme", theme);
     this.#apply();
+  }
+
+  chosen(name: string): string {
+    const value = this.#chosen.get(name) ?? remembered(name) ?? "";
+    this.#chosen.set(name, value);
+    return value;
+  }
+
+  choose(name: string, value: string): void {
+    this.#chosen.set(name, value);
+    remember(name, value);
+    this.changed();
   }
 
   // Takes what memory knows of the reader.

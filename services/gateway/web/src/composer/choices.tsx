@@ -1,11 +1,12 @@
 // The choices beside the question: the model, the agent or the fixed pipeline, how much effort, and what becomes of long
 // conversations. Each is kept with the browser.
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect } from "react";
 
 import { asProblem } from "../base/api";
 import { KEYS, readModels } from "../base/queries";
-import { remember, remembered, word } from "../base/words";
+import { useStore } from "../base/store";
+import { remembered, word } from "../base/words";
 import type { Model, Models } from "../contract/types";
 import { usePage } from "../page/context";
 import { useFacts, valueOf } from "../side/facts";
@@ -59,7 +60,7 @@ export function ModelChoice({ models, id = "model" }: { models: ModelList; id?: 
 // The default first.
 const MODES = ["research", "workflow", "auto"];
 const EFFORTS = ["standard", "quick", "deep"];
-const WINDOWS = ["", "off", "delete", "summarize", "hybrid"];
+export const WINDOWS = ["", "off", "delete", "summarize", "hybrid"];
 const nameOfWindow = (name: string): string => word(`window${name ? name.charAt(0).toUpperCase() + name.slice(1) : "Default"}`);
 
 export function Choices() {
@@ -84,16 +85,12 @@ interface KeptProps {
 }
 
 function KeptChoice({ id, names, preferred = "", className, nameOf, noteOf }: KeptProps) {
-  const { session } = usePage();
-  const [touched, setTouched] = useState(() => remembered(id) ?? "");
-  const value = [touched, preferred].find((name) => name && names.includes(name)) ?? names[0]!;
+  const { session, preferences } = usePage();
+  useStore(preferences);
+  const value = [preferences.chosen(id), preferred].find((name) => name && names.includes(name)) ?? names[0]!;
   useEffect(() => { session.choice = { ...session.choice, [id]: value }; }, [id, value, session]);
   return (
-    <select id={id} className={className} aria-label={word(id)} value={value} onChange={({ target }) => {
-      remember(id, target.value);
-      setTouched(target.value);
-      session.choice = { ...session.choice, [id]: target.value };
-    }}>
+    <select id={id} className={className} aria-label={word(id)} value={value} onChange={({ target }) => preferences.choose(id, target.value)}>
       {names.map((name) => <option key={name} value={name} title={noteOf?.(name)}>{nameOf(name)}</option>)}
     </select>
   );

@@ -6,7 +6,7 @@ import { usePage } from "../page/context";
 import type { PageParts } from "../page/context";
 import type { Turn } from "../turn/turn";
 import { type Format, FORMATS, saveAnswer } from "../turn/export";
-import { type ModelList, nameModel, useModels } from "./choices";
+import { type ModelList, WINDOWS, nameModel, useModels } from "./choices";
 
 export interface Argument {
   value: string;
@@ -29,7 +29,7 @@ const WRITTEN = /^\/(\p{L}+)(?:\s+(\S+))?\s*$/u;
 export function useCommands(): Command[] {
   const parts = usePage();
   const models = useModels();
-  return [...listPlain(parts), listExport(parts), listModel(parts, models)];
+  return [...listPlain(parts), listExport(parts), listModel(parts, models), listCompact(parts)];
 }
 
 // Does what a text says where it is a command. Returns why it was not done, "" when it was, null for what is no command.
@@ -89,6 +89,21 @@ function listModel({ session }: PageParts, { models }: ModelList): Command {
       session.choice = { ...session.choice, model };
       session.changed();
       announce(`${word("model")}${word("colon")} ${model}`);
+    },
+  };
+}
+
+// What becomes of the earlier steps of the next questions when they fill the model's window; where the page is narrow it
+// is chosen here alone.
+function listCompact({ preferences }: PageParts): Command {
+  const known = WINDOWS.map((policy) => ({ value: policy || "standard", title: word(`compact_${policy || "standard"}`), policy }));
+  return {
+    name: "compact", title: word("compact"), obstacle: "", arguments: known,
+    act: (name) => {
+      const chosen = known.find(({ value }) => value === name);
+      if (!chosen) return;
+      preferences.choose("window", chosen.policy);
+      announce(`${word("compact")}${word("colon")} ${chosen.title}`);
     },
   };
 }
