@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fathom.core.errors import InvalidField, NotFound
@@ -27,8 +28,12 @@ Question: {question}
 SQL:
 """
 SEEDS = (1, 2, 3)
-KINDS = {"int": "integer", "bigint": "integer", "smallint": "integer", "tinyint": "integer", "date": "day"}
-KINDS |= {"datetime": "day", "timestamp": "day", "decimal": "real", "float": "real", "double": "real", "money": "real"}
+# Types of MySQL's that are no text.
+KINDS: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(("int", "bigint", "smallint", "tinyint"), "integer")
+    | dict.fromkeys(("date", "datetime", "timestamp"), "day")
+    | dict.fromkeys(("decimal", "float", "double", "money"), "real")
+)
 SORTS = re.compile(r"\border\s+by\b", re.IGNORECASE)
 BRACES = re.compile(r"\{([^{}]*)\}")
 
