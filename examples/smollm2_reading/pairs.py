@@ -38,6 +38,7 @@ async def write_samples(
     backend: TransformersBackend, records: Sequence[Record], options: argparse.Namespace
 ) -> list[list[str]]:
     """Return the sampled programs of each row; "" for one that has no end."""
+    # All at once, so that the batch stays full while some programs are longer than others.
     requests = [
         make_sampling(record.messages[-1].content, options, 1 + sample)
         for record in records

@@ -119,6 +119,7 @@ def pair_readings(records: Sequence[Record], written: Sequence[Sequence[str]], m
     for record, programs in zip(records, written, strict=True):
         # One that was cut off says nothing about what is wrong in it.
         whole = [program for program in programs if program]
+        # One pair a row: several of one question would weigh it more than the others.
         wrong = next((program for program in whole if list_steps(program) != list_steps(record.output)), "")
         if wrong:
             reason = f"{model} wrote another program"

@@ -52,8 +52,10 @@ def find_literals(statement: str) -> Literals:
         if number:
             numbers.append(float(number))
         elif DAY.match(text):
+            # A month is compared with by its days.
             days.append(text if len(text) > 7 else f"{text}-15")
         elif YEAR.fullmatch(text):
+            # Two days of the year: a statement may want its end, or any of it.
             days += [f"{text}-06-30", f"{text}-12-31"]
         elif text:
             texts.append(text)
@@ -81,12 +83,14 @@ def quote(name: str) -> str:
 def invent_value(column: Column, literals: Literals, draw: random.Random) -> str | float | int:
     """Return a value of a column, about half of the time one that the statement compares with, or near it."""
     is_literal = draw.random() < 0.5
+    # The other half of the values keeps a condition from holding in every row.
     if column.kind == "day":
         return draw.choice(literals.days) if literals.days and is_literal else invent_day(draw)
     if column.kind == "text":
         # A column that is joined has one name in both tables, and so the same things.
         things = [f"{column.words}{number}" for number in range(1, THINGS + 1)]
         return draw.choice(literals.texts) if literals.texts and is_literal else draw.choice(things)
+    # Beside the number as well: "above 10" and "at least 10" differ nowhere else.
     if literals.numbers and is_literal:
         near = draw.choice(literals.numbers) + draw.choice((-1, 0, 1))
         return round(near) if column.kind == "integer" else near

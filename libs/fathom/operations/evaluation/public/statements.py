@@ -82,6 +82,7 @@ def run_duckdb(connection: duckdb.DuckDBPyConnection, statement: str) -> list[Ro
 
 def simplify(value: Any) -> Any:
     """Return a value as it is compared: numbers as floats, days and instants as texts."""
+    # An instant at midnight is the day that the other statement may give.
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").removesuffix(" 00:00:00")
     if isinstance(value, date):
@@ -98,6 +99,7 @@ def is_same_value(one: Any, other: Any) -> bool:
 
 def sort_distinct(rows: Sequence[Row]) -> list[Row]:
     """Return the rows once each, in an order that depends on nothing but them."""
+    # Keyed by texts: rows themselves do not sort, since a column may hold numbers beside nulls.
     keyed = {format_row(row): row for row in rows}
     return [keyed[key] for key in sorted(keyed)]
 
@@ -115,6 +117,7 @@ def holds(gold: Sequence[Row], given: Sequence[Row]) -> bool:
     # A dozen columns at most: a statement that shows whole tables is no answer.
     if len(gold[0]) > len(given[0]) or len(given[0]) > 12:
         return False
+    # Without a look at the rows first: columns with as many values are candidates, all others are not.
     values = [{repr(value) for value in column} for column in zip(*right, strict=True)]
     found = [{repr(value) for value in column} for column in zip(*given, strict=True)]
     likely = [[at for at, column in enumerate(found) if len(column) == len(wanted)] for wanted in values]
@@ -137,6 +140,7 @@ def equals(gold: Sequence[Row], given: Sequence[Row], *, is_ordered: bool) -> bo
         return len(gold) == len(given)
     if len(gold[0]) != len(given[0]):
         return False
+    # Only columns with the same values can stand for each other, which leaves few orders to try.
     wanted = [count_values(column) for column in zip(*gold, strict=True)]
     columns = [count_values(column) for column in zip(*given, strict=True)]
     likely = [[at for at, column in enumerate(columns) if column == one] for one in wanted]
