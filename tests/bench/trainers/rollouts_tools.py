@@ -6,6 +6,10 @@ every step. The model says four calls, each of which it chooses among many by sa
 (sigma 1.6, as in ``python -m tests.bench rollouts``, whose time is simulated). All modes meet the same times, drawn by
 the seeds of the episodes; a group that is begun anew meets its own again.
 
+With ``TOOL_KIND=work`` nothing waits on purpose: the model searches the bundled documents or computes bootstrap
+intervals, each as likely, or answers. What a call takes is what retrieval and the session take for it beside all
+others; numbers of draws are lognormal. These tools need the processors on which everything else runs, too.
+
 Samples per second are those of the trained groups; the first steps, in which nothing is ahead yet, do not count.
 ``TOOL_STEPS`` is the number of steps that do (12), ``TOOL_AGES`` the ages between commas (1,2,4).
 """
@@ -51,6 +55,12 @@ LEARN_S = 2.0
 # Of each turn: so many that a step meets the whole tail.
 TIMES = 200
 NAME = "long-tailed"
+# Of a step's working calls: draws of the median one, about 0.05 s alone, and of the longest.
+DRAWS, MOST_DRAWS = 1_000, 60_000
+# Share of the working model's replies that are answers, so that most episodes have two or three calls.
+ANSWERS = 0.25
+SUBJECTS = ("inflation", "unemployment", "the central bank", "a merger", "oil prices", "an airline", "exports", "wages")
+PLACES_OF_NEWS = ("Australia", "the United States", "Asia", "Sydney", "New Zealand", "Europe", "Japan", "Melbourne")
 # Of the session's own calls, which choose the next turn's.
 MARK = "turn="
 TEMPLATE = (
@@ -79,7 +89,30 @@ def write_call(turn: int, seconds: float) -> str:
     return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
 
 
-def make_speeches() -> dict[str, list[str]]:
+def write_tool_call(name: str, **arguments: str) -> str:
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': {'intent': 'find out', **arguments}})}\n</tool_call>"
+
+
+def make_work() -> dict[str, list[str]]:
+    """Return searches, calculations of long-tailed length, and answers, any of which is said in any turn."""
+    chooser = random.Random(1)
+    searches = [
+        write_tool_call("search", query=f"{subject} in {place}") for subject in SUBJECTS for place in PLACES_OF_NEWS
+    ]
+    cells = []
+    for number in range(len(searches)):
+        draws = min(MOST_DRAWS, int(DRAWS * chooser.lognormvariate(0.0, SIGMA)))
+        cells.append(
+            f"changes = np.random.default_rng({number}).normal(0.0, 0.01, 252)\n"
+            f"means = [np.random.default_rng(draw).choice(changes, 252).mean() for draw in range({draws})]\n"
+            "print(np.percentile(means, [5, 95]))"
+        )
+    calls = [*searches, *(write_tool_call("python", code=cell) for cell in cells)]
+    answers = [f"I have found it, {number}." for number in range(int(len(calls) * ANSWERS / (1 - ANSWERS)))]
+    return {"0": [*calls, *answers]}
+
+
+def make_waits() -> dict[str, list[str]]:
     """Return calls of long-tailed times by the turn in which they are said."""
     chooser = random.Random(1)
     times = [min(LONGEST_S, MEDIAN_S * chooser.lognormvariate(0.0, SIGMA)) for _ in range(TIMES * TURNS)]
@@ -91,11 +124,15 @@ def make_speeches() -> dict[str, list[str]]:
     return {**speeches, str(TURNS): ["I have waited."]}
 
 
-def write_model(folder: Path) -> None:
+# By kind of tools; each makes the model's replies, by how the prompt's end numbers the turn.
+SPEECHES = {"wait": make_waits, "work": make_work}
+
+
+def write_model(folder: Path, kind: str) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(str(smollm2_folder(HOME / "models")), local_files_only=True)
     # SmolLM2's own ends every prompt alike; the end is all that this model reads.
     tokenizer.chat_template = TEMPLATE
-    speeches = make_speeches()
+    speeches = SPEECHES[kind]()
     add_speeches(tokenizer, [text for texts in speeches.values() for text in texts])
     write_reciter(folder, tokenizer, {f"\n{turn}": texts for turn, texts in speeches.items()})
 
@@ -120,7 +157,7 @@ def make_prompts(mode: str, batch: int, is_ahead: bool) -> DataProto:
 def measure(loop: LoopThread, clients: Clients, publisher: Publisher, folder: Path, staleness: int, steps: int) -> Measured:  # fmt: skip
     """Return what a training of so many steps came to; a staleness of 0 is the barrier."""
     overrides = [
-        f"model.name={NAME}", f"rollout.n={SAMPLES}", "rollout.protocol=research", "rollout.tools=[python]",
+        f"model.name={NAME}", f"rollout.n={SAMPLES}", "rollout.protocol=research", "rollout.tools=[python,search]",
         f"rollout.max_turns={TURNS + 1}", "rollout.max_tokens=8", "rollout.timeout_s=600", "reward.grader=em",
         f"rollout.concurrency={PLACES}",
     ]  # fmt: skip
@@ -176,17 +213,18 @@ def compare(endpoints: Endpoints, folder: Path, ages: Sequence[int], steps: int)
 
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``)."""
-    steps = int(os.environ.get("TOOL_STEPS", "12"))
+    steps, kind = int(os.environ.get("TOOL_STEPS", "12")), os.environ.get("TOOL_KIND", "wait")
     ages = [int(age) for age in os.environ.get("TOOL_AGES", "1,2,4").split(",")]
+    tools = f"{TURNS} calls each, median {MEDIAN_S:g} s" if kind == "wait" else "searches and calculations"
     print(
-        f"{GROUPS} groups of {SAMPLES} on {PLACES} sessions, {TURNS} calls each, median {MEDIAN_S:g} s, learner"
+        f"{GROUPS} groups of {SAMPLES} on {PLACES} sessions, {tools}, learner"
         f" {LEARN_S:g} s, {steps} steps; load {os.getloadavg()[0]:.0f}",
         flush=True,
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = folder / "model"
-        write_model(model)
+        write_model(model, kind)
         settings = LocalSettings(
             home=lay_out(folder / "home", HOME), gateway_port=0, models={"rules": {"engine": "rules"}},
             ready_timeout_s=300,
