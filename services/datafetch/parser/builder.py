@@ -153,7 +153,9 @@ class _Builder:
         # In the order of time, whatever the order of the words; the same range said twice is one.
         ranges = sorted({(p.start, p.end) for p in self.reading.periods if p.start and p.end and not p.fiscal})
         has_gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(ranges))
-        return tuple(ranges) if len(ranges) > 1 and (has_gaps or self.statistics) else ()
+        # The drawdown "during 2008 and 2009" may begin in one year and end in the other.
+        is_path = self.statistics == (Statistic.DRAWDOWN,) and not says("severally", self.text)
+        return tuple(ranges) if len(ranges) > 1 and (has_gaps or (self.statistics and not is_path)) else ()
 
     def _has_lost_period(self) -> bool:
         """Return whether one of several periods has no figure of its own, and report it."""

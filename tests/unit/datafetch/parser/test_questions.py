@@ -160,6 +160,7 @@ async def test_a_text_is_read_once_for_all_who_ask(engine: Engine, monkeypatch: 
         ("Apple return in 2019 and 2021", ["2019-01-01/2019-12-31", "2021-01-01/2021-12-31"]),
         ("Housing starts: average in 2008 versus 2009", ["2008-01-01/2008-12-31", "2009-01-01/2009-12-31"]),
         ("the unemployment rate in 2019 and 2020", []),
+        ("How big was JPMorgan's maximum drawdown during 2008 and 2009?", []),
         ("CPI yoy in June 2021 and June 2022", ["2021-06-01/2021-06-30", "2022-06-01/2022-06-30"]),
         ("2021年6月和2022年6月CPI同比", ["2021-06-01/2021-06-30", "2022-06-01/2022-06-30"]),
     ],

@@ -26,7 +26,7 @@ async def test_a_limit_without_an_order_gives_the_latest_rows(engine: Engine, fi
 
 
 async def test_the_first_rows_of_a_question_stay_the_first_as_a_typed_query(engine: Engine) -> None:
-    query = (await engine.read("when did unemployment first exceed 10 % since 1980", None)).query
+    query = (await engine.read("unemployment rate at the start of 1980", None)).query
     assert query.limit == 1
     assert query_from_proto(query_to_proto(query)).limit == 1
 
