@@ -296,3 +296,19 @@ async def test_the_window_policy_is_a_setting_that_stays(browser: Browser) -> No
         await page.reload()
         await expect(page.locator("#window")).to_have_value("delete")
         await page.context.close()
+
+
+async def test_a_step_says_in_short_what_its_call_was_made_with(browser: Browser) -> None:
+    async with serve_script(Script(days=30)) as house:
+        house.planner.hold(before=9)
+        watched = await open_page(browser, house.url, width=900)
+        page = watched.page
+        await ask(page)
+        brief = page.locator(".trace .row .args")
+        await expect(brief).to_have_text(["maximum drawdown", "note-drawdown", '["AAA","BBB","CCC"]'])
+        await expect(brief.first).to_be_visible()
+        await page.set_viewport_size({"width": 420, "height": 900})
+        # No room beside the intent: they stand below it, where the step is opened.
+        await expect(brief.first).to_be_hidden()
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert watched.complaints == []

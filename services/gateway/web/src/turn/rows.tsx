@@ -13,6 +13,7 @@ const THOUGHTS: Record<string, string> = {
 };
 const MARKS: Record<ToolRow["status"], string> = { "": "", ok: "✓", empty: "∅", failed: "✗", invalid: "!" };
 const BEGINNING = 160;
+const SHORT = 120;
 
 export function TraceRow({ row }: { row: Row }) {
   if (isTool(row)) return <ToolCallRow row={row} />;
@@ -61,7 +62,7 @@ function ToolCallRow({ row }: { row: ToolRow }) {
     <details className="row" data-tool={row.tool}>
       <summary>
         <span className="icon" aria-hidden>{ICONS[row.tool] ?? "•"}</span><span className="tool">{row.tool}</span>
-        <span className="intent">{row.intent}</span>
+        <span className="intent">{row.intent}</span><span className="args dim mono">{shortInputOf(row)}</span>
         {isRunning ? <span className="spin" role="img" aria-label={word("running")} />
           : <span className={`state ${row.status}`}>{`${MARKS[row.status]} ${word(row.status).toLowerCase()}`}</span>}
         <span className="ms">{isRunning ? "" : duration(row.ms)}</span>
@@ -123,6 +124,9 @@ function StageMark({ row }: { row: MarkRow & { mark: "staged" } }) {
 }
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+// What a call was made with, as far as a line has room for it.
+const shortInputOf = (row: ToolRow): string => Object.values(row.input).map(asText).join(" · ").replace(/\s+/g, " ").slice(0, SHORT);
+
 const inputOf = (row: ToolRow): string =>
   (typeof row.input.code === "string" ? row.input.code : Object.entries(row.input).map(([name, value]) => `${name}: ${asText(value)}`).join("\n"));
 
