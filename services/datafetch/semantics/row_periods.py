@@ -22,6 +22,7 @@ def join_row_periods(table: pa.Table) -> pa.Table:
         return table
     rows = zip(table[parts[0]].to_pylist(), table[years[0]].to_pylist(), strict=True)
     cells = [f"{part.strip()} {year}" if year else None for part, year in rows]
+    # A table is left as it is rather than read by halves.
     if any(cell and find_row_period(cell) is None for cell in dict.fromkeys(cells)):
         return table
     return table.set_column(table.column_names.index(years[0]), years[0], pa.array(cells, pa.string()))

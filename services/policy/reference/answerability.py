@@ -1,4 +1,4 @@
-"""Estimate of how likely a sentence or a row of a table answers a question: a calibrated linear model of their words.
+"""Rate how likely a sentence or a row of a table answers a question, by a calibrated linear model of their words.
 
 The reference policy has no reader of text. What it can measure is how much of the question a passage takes up, and
 whether it says something of the kind that is asked for: a number, a year, a name. The weights are fitted by
@@ -99,6 +99,7 @@ def measure_quotations(question: str, found: Sequence[Quoted], title: str, text:
     whole = set(list_words(f"{title}\n{text}"))
     taken = np.array([list(measure_overlap(question, one, title, whole)) for one in found])
     kinds = np.array([list_kinds(question, one.part.text) for one in found])
+    # The kinds by the question's words: "how many" goes with a figure, "who" with a name.
     # Pairs of characters and words of letters are shared at different rates.
     chinese = np.full((len(found), 1), float(is_chinese(question)))
     asked = WORDING * (kinds[:, :, None] * hash_question(question)).reshape(len(found), -1)
@@ -113,10 +114,12 @@ def measure_overlap(question: str, one: Quoted, title: str, whole: set[str]) -> 
     around, count = quoted | named, max(1, len(asked))
     for words in (set(list_words(part.text)), headed, quoted, around, named, whole):
         yield len(asked & words) / count
+    # A line is too weak for shares near one: nine terms of ten are far more than eight.
     yield (len(asked & headed) / count) ** 2
     yield (len(asked & around) / count) ** 2
     for words in (headed, around):
         yield min(len(asked - words), MOST_MISSING) / MOST_MISSING
+    # A name or a year that a passage does not have is worse than any other word.
     names = NAMED.findall(question)
     for place in (part.whole, f"{title} {one.text}"):
         yield sum(name.casefold() not in place.casefold() for name in names) / max(1, len(names))

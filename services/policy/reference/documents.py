@@ -95,6 +95,7 @@ def is_row_of(question: str, part: Part) -> bool:
 
 def drop_lead(question: str, found: Sequence[Quoted], best: int) -> Quoted:
     """Return the likeliest quotation from its sentence with most of the question's terms on."""
+    # Sentences in front of the one that says it only blur what is quoted.
     asked = set(list_words(question))
     inside = [one for one in found if found[best].text.endswith(one.text)]
     return max(inside, key=lambda one: (len(asked & set(list_words(one.part.text))), len(one.text)))

@@ -78,12 +78,14 @@ def make_examples(
     if NO_ANSWER in asked["answers"]:
         yield Asked(source, question, title, text)
         return
+    # The hardest of all: the same subject, and all that is said of it but the answer.
     kept = [part.text for part in list_parts(text) if not has_answer(part.text, answers)]
     if not has_answer(text, answers) or asked.get("derivation"):
         return
     yield Asked(source, question, title, text, answers)
     if len(kept) > 1:
         yield Asked(source, question, title, "\n".join(kept))
+    # As a search would find it where the answer is in no document.
     terms = set(list_words(question))
     other = passages[max(sampled, key=lambda ident: len(terms & words[ident]))]
     if not has_answer(str(other["text"]), answers):
@@ -151,6 +153,7 @@ def choose_best(found: Measured, chances: Matrix) -> tuple[Matrix, NDArray[np.bo
 
 def train(examples: Sequence[Asked]) -> dict[str, Any]:
     """Return the file: weights of all examples, threshold and figures of held-out folds."""
+    # What is shipped has seen all examples, the figures and the threshold are of models that have not.
     found = measure_examples(examples)
     folds, logits = found.folds[found.example], np.zeros((len(found.answers), 2))
     for fold in range(FOLDS):

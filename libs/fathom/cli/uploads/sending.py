@@ -109,6 +109,7 @@ def send_table(
 
     A further sheet that is no table is reported. Raises ``InvalidField(option)`` where the first one is none.
     """
+    # Only the service unpacks a workbook, and says what else is in it.
     reply = send_file(gateway, "tables", file, name, option)
     sheets = reply.get("worksheets", ())
     yield reply, str(reply["sheet"]["title"]) if len(sheets) > 1 else name

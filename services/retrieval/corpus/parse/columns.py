@@ -34,6 +34,7 @@ def mark_tables(text: str) -> str:
 
 def split_row(line: str) -> list[str]:
     """Return the name of a line and the figures at its end; the line alone where it has none or is a sentence."""
+    # From the right, since names have figures, too.
     figures: list[str] = []
     rest = line.rstrip()
     while found := FIGURE_AT_END.search(rest):
@@ -51,6 +52,7 @@ def is_of_figures(rows: Sequence[Sequence[str]]) -> bool:
 
 def write_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows with bars, the figures of each at the right as they are printed."""
+    # Most rows have what the table has; a few a note's number or an empty cell.
     usual = Counter(len(row) - 1 for row in rows).most_common(1)[0][0]
     parted = [join_year(row, usual) for row in rows]
     width = max(map(len, parted))
