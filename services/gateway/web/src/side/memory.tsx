@@ -41,14 +41,15 @@ export function Memory() {
 }
 
 function Entry({ fact, attempt }: { fact: Fact; attempt: (act: () => Promise<unknown>) => Promise<boolean> }) {
-  const [isEdited, setEdited] = useState(false);
-  if (isEdited) {
+  // As it was when its edit began: a newer one that is loaded meanwhile must not be overwritten unseen.
+  const [edited, setEdited] = useState<Fact | null>(null);
+  if (edited) {
     const save = async (body: FactBody): Promise<boolean> => {
-      const isOver = await attempt(() => editFact(fact, body));
-      if (isOver) setEdited(false);
+      const isOver = await attempt(() => editFact(edited, body));
+      if (isOver) setEdited(null);
       return isOver;
     };
-    return <li className="source" data-fact={fact.id}><FactForm fact={fact} label={word("saveFact")} onSave={save} onLeave={() => setEdited(false)} /></li>;
+    return <li className="source" data-fact={fact.id}><FactForm fact={edited} label={word("saveFact")} onSave={save} onLeave={() => setEdited(null)} /></li>;
   }
   const isLearnt = fact.origin === "FACT_ORIGIN_LEARNT";
   const origin = [word(isLearnt ? "learntFact" : "statedFact"), day(fact.update_time), isLearnt && `${Math.round(fact.confidence * 100)} %`];
@@ -56,7 +57,7 @@ function Entry({ fact, attempt }: { fact: Fact; attempt: (act: () => Promise<unk
     <li className="source" data-fact={fact.id}>
       <div className="kind">
         {word(`fact_${kindOfFact(fact)}`)}<span className="spacer" />
-        <button type="button" className="quiet" aria-label={`${word("editFact")}: ${fact.text}`} onClick={() => setEdited(true)}>✎</button>
+        <button type="button" className="quiet" aria-label={`${word("editFact")}: ${fact.text}`} onClick={() => setEdited(fact)}>✎</button>
         <button type="button" className="quiet" aria-label={`${word("remove")}: ${fact.text}`} onClick={(event) => {
           const form = event.currentTarget.closest(".memory")?.querySelector<HTMLElement>(":scope > form [name=text]");
           // What has the focus goes with its fact; of one that stays the button keeps it.
