@@ -23,7 +23,7 @@ from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
 from fathom.services.datafetch.sources.columns import MOST_ISSUES, Column, infer_types, make_header
 from fathom.services.datafetch.sources.files.header import PEEKED, find_header
-from fathom.services.datafetch.sources.files.workbook import list_worksheets, read_sheet_rows, trim_cells
+from fathom.services.datafetch.sources.files.workbook import open_book, read_sheet_rows, trim_cells
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".parquet")
 DELIMITERS = ",\t;|"
@@ -64,9 +64,10 @@ def read_upload(data: bytes, name: str, sheet: str = "", limits: UploadLimits | 
         return read_parquet(data, name, bounds)
     issues: list[RowIssue] = []
     if suffix in {".xlsx", ".xlsm"}:
-        pages = list_worksheets(data, name, bounds.unpacked_bytes)
-        rows = read_sheet_rows(data, name, sheet, bounds.unpacked_bytes, issues)
-        return replace(build_table(rows, name, bounds, issues, is_padded=True), worksheets=tuple(pages))
+        book = open_book(data, name, bounds.unpacked_bytes)
+        rows = read_sheet_rows(book, data, name, sheet, bounds.unpacked_bytes, issues)
+        pages = tuple(page.title for page in book.worksheets)
+        return replace(build_table(rows, name, bounds, issues, is_padded=True), worksheets=pages)
     return build_table(read_csv_rows(read_text(data, name, issues), bounds, issues), name, bounds, issues)
 
 

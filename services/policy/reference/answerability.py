@@ -9,6 +9,7 @@ taken out of the passage.
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 import unicodedata
@@ -70,8 +71,6 @@ class Answerability:
 @cache
 def load_answerability() -> Answerability:
     """Load the fitted model; raise ``CorruptData`` for a file that does not fit the features."""
-    import json
-
     try:
         data: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
         weights = unpack(data["weights"])
@@ -99,9 +98,9 @@ def measure_quotations(question: str, found: Sequence[Quoted], title: str, text:
     whole = set(list_words(f"{title}\n{text}"))
     taken = np.array([list(measure_overlap(question, one, title, whole)) for one in found])
     kinds = np.array([list_kinds(question, one.part.text) for one in found])
-    # The kinds by the question's words: "how many" goes with a figure, "who" with a name.
     # Pairs of characters and words of letters are shared at different rates.
     chinese = np.full((len(found), 1), float(is_chinese(question)))
+    # The kinds by the question's words: "how many" goes with a figure, "who" with a name.
     asked = WORDING * (kinds[:, :, None] * hash_question(question)).reshape(len(found), -1)
     return np.hstack([taken, taken * chinese, chinese, kinds, asked])
 

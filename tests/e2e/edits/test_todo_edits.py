@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from playwright.async_api import Browser
 
 from fathom.api.planner.v1 import planner_pb2 as planner
-from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
 from tests.e2e.reach.test_accessibility import check
-from tests.e2e.replay import serve_script
+from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import Script
 
 pytestmark = [
@@ -19,18 +21,26 @@ PLAN = (("prices", "done"), ("<b>drawdown</b>", "open"), ("the index", "open"))
 WORDS = {"en-US": ("Move up", "Move down", "Change the text"), "zh-CN": ("上移", "下移", "修改文字")}
 
 
+async def open_plan(
+    browser: Browser, house: ReplayHouse, **options: Any
+) -> tuple[Watched, str, list[planner.TodoItem]]:
+    """Return a page on which a held run has told its plan, with the run's id and the plan."""
+    house.planner.hold(before=6)
+    watched = await open_page(browser, house.url, **options)
+    await ask(watched.page)
+    await expect(watched.page.locator(".trace .row")).to_have_count(3)
+    run_id = next(iter(house.planner.runs))
+    items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
+    await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items, change_id="1-call"))
+    return watched, run_id, items
+
+
 @pytest.mark.parametrize(("locale", "width"), [("en-US", 1440), ("zh-CN", 420)])
 async def test_steps_are_rewritten_and_moved(browser: Browser, locale: str, width: int) -> None:
     up, down, change = WORDS[locale]
     async with serve_script(Script(days=30)) as house:
-        house.planner.hold(before=6)
-        watched = await open_page(browser, house.url, locale=locale, width=width)
+        watched, run_id, _ = await open_plan(browser, house, locale=locale, width=width)
         page = watched.page
-        await ask(page)
-        await expect(page.locator(".trace .row")).to_have_count(3)
-        run_id = next(iter(house.planner.runs))
-        items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
-        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items))
         steps = page.locator(".todo li .text")
         await expect(steps).to_have_text([text for text, _ in PLAN])
         await expect(page.get_by_role("button", name=f"{up}: prices")).to_be_disabled()
@@ -68,14 +78,8 @@ async def test_steps_are_rewritten_and_moved(browser: Browser, locale: str, widt
 
 async def test_a_step_that_the_model_takes_away_is_not_brought_back(browser: Browser) -> None:
     async with serve_script(Script(days=30)) as house:
-        house.planner.hold(before=6)
-        watched = await open_page(browser, house.url)
+        watched, run_id, items = await open_plan(browser, house)
         page = watched.page
-        await ask(page)
-        await expect(page.locator(".trace .row")).to_have_count(3)
-        run_id = next(iter(house.planner.runs))
-        items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
-        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items))
         await page.get_by_role("button", name="Change the text: the index").press("Enter")
         await page.locator(".todo .title").fill("the index of 2015")
         # Changes elsewhere in the list leave what is being written alone.
@@ -100,14 +104,8 @@ async def test_an_edit_of_an_earlier_plan_shows_the_newer_one_and_keeps_what_was
     browser: Browser, locale: str, width: int, change: str, add: str, outdated: str
 ) -> None:
     async with serve_script(Script(days=30)) as house:
-        house.planner.hold(before=6)
-        watched = await open_page(browser, house.url, locale=locale, width=width)
+        watched, run_id, items = await open_plan(browser, house, locale=locale, width=width)
         page = watched.page
-        await ask(page)
-        await expect(page.locator(".trace .row")).to_have_count(3)
-        run_id = next(iter(house.planner.runs))
-        items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
-        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items, change_id="1-call"))
         steps, field, added = (
             page.locator(".todo li .text"),
             page.locator(".todo .title"),
@@ -146,14 +144,8 @@ async def test_an_edit_of_an_earlier_plan_shows_the_newer_one_and_keeps_what_was
 async def test_two_edits_at_once_are_both_kept(browser: Browser) -> None:
     """The second one waits for the first, and is one of the plan that the first has made."""
     async with serve_script(Script(days=30)) as house:
-        house.planner.hold(before=6)
-        watched = await open_page(browser, house.url)
+        watched, run_id, _ = await open_plan(browser, house)
         page = watched.page
-        await ask(page)
-        await expect(page.locator(".trace .row")).to_have_count(3)
-        run_id = next(iter(house.planner.runs))
-        items = [planner.TodoItem(text=text, state=state) for text, state in PLAN]
-        await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=items, change_id="1-call"))
         await expect(page.locator(".todo li")).to_have_count(3)
         await page.evaluate("""() => {
             for (const box of document.querySelectorAll(".todo input[type=checkbox]")) box.click();

@@ -18,9 +18,10 @@ from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.cli.records.set33 import AT_ONCE, Target, ignore_note
 from fathom.cli.uploads.sending import upload_files
 from fathom.clients import Clients, connect
+from fathom.clients.completions import read_completion
 from fathom.clients.runs import run as run_events
 from fathom.core.call import Lane
-from fathom.core.errors import CorruptData, DependencyFailed, FathomError
+from fathom.core.errors import CorruptData, FathomError
 from fathom.core.ids import new_id
 from fathom.domain.journal import Journal
 from fathom.operations.evaluation.public.items import find_set, load_items, load_passages
@@ -147,10 +148,7 @@ async def write_statement(clients: Clients, model: str, item: PublicItem) -> str
         sampling=policy.Sampling(max_tokens=STATEMENT_TOKENS),
         without_deltas=True,
     )
-    async for response in clients.policy.generate(request, timeout_s=STATEMENT_S):
-        if response.HasField("completion"):
-            return response.completion.text.strip()
-    raise DependencyFailed("policy", "the stream ended without a completion")
+    return await read_completion(clients, request, lambda completion: completion.text.strip(), timeout_s=STATEMENT_S)
 
 
 def read_answers(journal: Journal) -> dict[str, tuple[str, str]]:

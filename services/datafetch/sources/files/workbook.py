@@ -37,18 +37,14 @@ def open_book(data: bytes, name: str, unpacked_bytes: int, *, formulas: bool = F
         raise CorruptData(name, f"is no workbook that can be read: {type(error).__name__}") from error
 
 
-def list_worksheets(data: bytes, name: str, unpacked_bytes: int) -> list[str]:
-    """Return the names of a workbook's sheets of cells; raise ``CorruptData`` and ``MissingExtra``."""
-    return [page.title for page in open_book(data, name, unpacked_bytes).worksheets]
+def read_sheet_rows(
+    book: Any, data: bytes, name: str, sheet: str, unpacked_bytes: int, issues: list[RowIssue]
+) -> Iterator[Row]:
+    """Yield the rows of a sheet of an open book that are not empty, without empty cells at their ends.
 
-
-def read_sheet_rows(data: bytes, name: str, sheet: str, unpacked_bytes: int, issues: list[RowIssue]) -> Iterator[Row]:
-    """Yield the rows of a sheet that are not empty, without empty cells at their ends.
-
-    ``issues`` gets errors of cells and formulas whose values the file does not have. Raises ``CorruptData``,
+    ``issues`` gets errors of cells and formulas whose values the file, ``data``, does not have. Raises ``CorruptData``,
     ``InvalidField("sheet")`` and ``MissingExtra``.
     """
-    book = open_book(data, name, unpacked_bytes)
     if sheet and sheet not in book.sheetnames:
         raise InvalidField("sheet", f"{sheet!r} is none of {', '.join(book.sheetnames)}")
     page = book[sheet] if sheet else book.worksheets[0]

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from fathom.domain.text.terms import YEAR
+
 # Figures as statements print them: "1,204.5", "(80.5)", "4.1%", "1.10x", "–" for nil, "2026E", a note's number.
 FIGURE_AT_END = re.compile(r"(?:^|\s)([-–—]|[(\[]?[-−+]?[$€£¥]?\d[\d.,']*[%A-Za-z]?[)\]]?)\s*$")
 # Sentences end in figures, too; what a row is called is shorter than they are.
 MOST_NAME_CHARS = 80
 # Fewer lines that end in figures are chance.
 FEWEST_ROWS, FEWEST_FIGURES = 3, 2
-YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def mark_tables(text: str) -> str:

@@ -13,12 +13,13 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fathom.domain.text.terms import YEAR
+
 # Rows of a table, and how many things its names name: few, so that tables that are joined meet.
 ROWS, THINGS = 40, 6
 LITERAL = re.compile(r"'((?:[^']|'')*)'|\"([^\"]*)\"|(?<![\w.])(\d+(?:\.\d+)?)")
 # Forms of a date are no values.
 FORM = re.compile(r"strftime\(\s*'[^']*'", re.IGNORECASE)
-YEAR = re.compile(r"(?:19|20)\d\d")
 DAY = re.compile(r"(?:19|20)\d\d-\d\d(?:-\d\d)?")
 
 

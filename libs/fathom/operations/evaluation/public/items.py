@@ -6,7 +6,6 @@ A set is in the form of its authors' evaluation: all questions, also those that 
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from fathom.core.errors import InvalidField, NotFound
 from fathom.operations.evaluation.public.characters import score_characters
 from fathom.operations.evaluation.public.question import PublicItem
+from fathom.operations.evaluation.public.rows import read_objects
 from fathom.operations.evaluation.public.sql_sets import read_bull, read_defog
 from fathom.operations.evaluation.public.table_answers import TableAnswer, score_table_answer
 from fathom.operations.evaluation.public.words import score_multihop, score_words
@@ -177,18 +177,3 @@ def load_passages(name: str, folder: Path, items: Sequence[PublicItem]) -> dict[
     if missing := wanted - set(passages):
         raise InvalidField("data", f"{found.corpus} has no passage {min(missing)!r}, which a question is about")
     return passages
-
-
-def read_objects(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the objects of a JSON Lines file with their places; raise ``NotFound`` or ``InvalidField``."""
-    if not path.is_file():
-        raise NotFound("file", str(path))
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InvalidField(f"{path.name}:{number}", f"is no JSON: {error}") from error
-            if not isinstance(row, dict):
-                raise InvalidField(f"{path.name}:{number}", "is no object")
-            yield f"{path.name}:{number}", row

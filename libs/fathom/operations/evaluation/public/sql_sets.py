@@ -16,6 +16,7 @@ from fathom.core.errors import InvalidField, NotFound
 from fathom.domain.chat.tolerant import extract_statement
 from fathom.operations.evaluation.public.invented import Column, Tables, invent_database
 from fathom.operations.evaluation.public.question import PublicItem
+from fathom.operations.evaluation.public.rows import read_objects
 from fathom.operations.evaluation.public.statements import Row, Run, equals, holds, open_duckdb, run_duckdb, run_sqlite
 
 PROMPT = """Write one {dialect} SELECT statement that answers the question from these tables.
@@ -41,17 +42,15 @@ BRACES = re.compile(r"\{([^{}]*)\}")
 def read_bull(folder: Path) -> Iterator[PublicItem]:
     """Yield the questions of BULL's Chinese development set, each to be tried on three databases of invented rows."""
     databases = read_bull_tables(folder / "bull_db_info.json")
-    with open_text(folder / "dev.jsonl") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-                tables, gold = databases[row["db_name"]], str(row["sql_query"]).strip().rstrip(";")
-                yield PublicItem(
-                    str(row["q_id"]), row["question"], (gold,), row["db_name"], (), score_bull(tables, gold),
-                    make_prompt("SQLite", tables, row["question"]),
-                )  # fmt: skip
-            except (ValueError, KeyError, TypeError) as error:
-                raise InvalidField(f"dev.jsonl:{number}", f"is no row of bull: {error!r}") from error
+    for place, row in read_objects(folder / "dev.jsonl"):
+        try:
+            tables, gold = databases[row["db_name"]], str(row["sql_query"]).strip().rstrip(";")
+            yield PublicItem(
+                str(row["q_id"]), row["question"], (gold,), row["db_name"], (), score_bull(tables, gold),
+                make_prompt("SQLite", tables, row["question"]),
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidField(place, f"is no row of bull: {error!r}") from error
 
 
 def read_bull_tables(path: Path) -> dict[str, Tables]:
