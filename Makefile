@@ -123,7 +123,7 @@ kind-down: dev ## Removes that cluster
 
 docs: dev ## Builds the site into dist/site, with mkdocs in an environment of its own
 	"$(BIN)/python" docs/reference.py docs/reference
-	@test -x "$(STATE)/.venv-docs/bin/mkdocs" || { "$(BIN)/uv" venv --quiet "$(STATE)/.venv-docs" && \
+	@test -x "$(STATE)/.venv-docs/bin/mkdocs" || { "$(BIN)/uv" venv --quiet --clear "$(STATE)/.venv-docs" && \
 	  "$(BIN)/uv" pip install --quiet --python "$(STATE)/.venv-docs/bin/python" --requirement docs/requirements.txt; }
 	"$(STATE)/.venv-docs/bin/mkdocs" build --strict
 
