@@ -49,6 +49,12 @@ def test_of_two_periods_that_and_joins_none_is_dropped(
     assert read(text) == [first, second]
 
 
+def test_and_between_other_words_joins_no_periods() -> None:
+    said = "2022年加息与国债收益率的报告,区间2022年1月到9月"
+    assert [start for _, start, _ in read(said)] == ["2022-01-01"]
+    assert [end for *_, end in read(said)] == ["2022-09-30"]
+
+
 def read_one(text: str) -> Period:
     (period,) = read_periods(text, TODAY).periods
     return period

@@ -61,7 +61,7 @@ def read_periods(text: str, today: date, newest: date | None = None) -> Reading:
     # What repeats or yields to another period is left unread, as what was not understood.
     said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
     unread = {one.span for one in periods} - said
-    arranged = _settle_neighbours(items, _drop_outer(items, _join_open(_anchor(_precede(settled, text)))))
+    arranged = _settle_neighbours(items, _drop_outer(items, text, _join_open(_anchor(_precede(settled, text)))))
     return Reading(arranged, tuple(span for span in spans if span not in unread))
 
 
@@ -208,7 +208,7 @@ def _join_open(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     return periods
 
 
-def _drop_outer(items: Sequence[Item], periods: tuple[Period, ...]) -> tuple[Period, ...]:
+def _drop_outer(items: Sequence[Item], text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """Drop a period around all other ones: "March 2020, 23 to 27 March 2020" means the five days only.
 
     One that "and" joins to another is meant besides: "in 2020 and in March 2020".
@@ -218,11 +218,20 @@ def _drop_outer(items: Sequence[Item], periods: tuple[Period, ...]) -> tuple[Per
         return periods
     low, high = min(start for start, _ in bounds if start), max(end for _, end in bounds if end)
     is_joined = any(
-        (low, high) in ((one.start, one.end), (two.start, two.end))
-        and any("and" in item.roles for item in _list_between(items, one, two))
+        (low, high) in ((one.start, one.end), (two.start, two.end)) and _are_joined(items, text, one, two)
         for one, two in pairwise(periods)
     )
     return periods if is_joined else tuple(one for one in periods if (one.start, one.end) != (low, high))
+
+
+def _are_joined(items: Sequence[Item], text: str, one: Period, two: Period) -> bool:
+    """Return whether "and", at most with prepositions, is all that stands between two periods."""
+    between = _list_between(items, one, two)
+    # In "the 2022 rise and fall, January to September 2022" it joins other words.
+    words = "".join(text[one.span[1] : two.span[0]].split())
+    is_whole = len(words) == sum(len("".join(text[item.start : item.end].split())) for item in between)
+    is_plain = not any((ADJACENT | {"and"}).isdisjoint(item.roles) for item in between)
+    return is_whole and is_plain and any("and" in item.roles for item in between)
 
 
 def _list_between(items: Sequence[Item], one: Period, two: Period) -> list[Item]:
