@@ -373,8 +373,11 @@ class DatafetchServicer:
             program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
             if program is not None:
                 # Economies have many series, and the euro is the base of all rates.
-                bare = [EURO, *(one.id for one in self._engine.layer.entities.values() if one.kind == "economy")]
-                unused = find_unused(request.question, seen.mentions, program.words, program.series, bare)
+                known = self._engine.layer.entities
+                bare = [EURO, *(one.id for one in known.values() if one.kind == "economy")]
+                owners = [one.entity for one in program.series]
+                homes = [EURO, *owners, *(known[name].market for name in owners if name in known)]
+                unused = find_unused(request.question, seen.mentions, program, bare, homes)
                 response.program.CopyFrom(program_to_proto(program, sheets, unused))
         return response
 

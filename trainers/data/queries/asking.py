@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
-from fathom.core.errors import DependencyFailed
+from fathom.clients.completions import read_completion
 from fathom.core.ids import new_id
 from fathom.domain.chat.tolerant import read_object
 
@@ -79,7 +79,4 @@ class Asker:
             # Sorted: engines may cache the compiled grammar by the text of the schema.
             response_schema_json=json.dumps(schema.model_json_schema(), sort_keys=True) if schema else "",
         )
-        async for response in self.clients.policy.generate(request, timeout_s=REPLY_S):
-            if response.HasField("completion"):
-                return response.completion
-        raise DependencyFailed("policy", "the stream ended without a completion")
+        return await read_completion(self.clients, request, lambda completion: completion, timeout_s=REPLY_S)

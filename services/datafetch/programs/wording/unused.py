@@ -10,6 +10,7 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
 
 REASONS = MappingProxyType(
@@ -26,30 +27,34 @@ REASONS = MappingProxyType(
 def find_unused(
     question: str,
     mentions: Sequence[Mention],
-    words: Sequence[str],
-    series: Sequence[NamedSeries],
+    program: ProgramReading,
     economies: Collection[str],
+    homes: Collection[str] = (),
 ) -> list[Gap]:
     """Return the names, periods, numbers and unread words of a question that none of a program's words has.
 
-    ``economies`` are the entities that are no series of their own.
+    ``economies`` are the entities that are no series of their own, and ``homes`` are those that the series are of.
     """
     entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - set(economies)
     # A number in words may count what is named beside it.
-    counts, computed = ("1", str(len(entities))), {one.indicator for one in series}
-    cut, used = set(find_cut_names(question, mentions, series)), [text.casefold() for text in words]
+    counts, computed = ("1", str(len(entities))), {one.indicator for one in program.series}
+    cut, used = set(find_cut_names(question, mentions, program.series)), [text.casefold() for text in program.words]
     found: list[Gap] = []
     for item in mentions:
         text = question[item.start : item.end]
         is_number = item.value.split(" ")[0] not in counts and any(map(str.isdigit, text))
         is_asked = {
-            MentionKind.ENTITY: item.value in entities,
+            # The country of a company that is computed says nothing new.
+            MentionKind.ENTITY: item.value in entities or item.value not in homes,
             MentionKind.PARAMETER: is_number,
             MentionKind.INDICATOR: item.value not in computed,
         }
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
             continue
         reason = GapReason.UNUSED_NAME if item in cut else REASONS[item.kind]
+        if item.kind == MentionKind.ENTITY and item.value not in entities:
+            # "Gold in America" is the same gold: the economy is named as open, and the program stays.
+            reason = GapReason.UNREAD
         within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
         if item in cut or not any(within):
             found.append(Gap(text, reason, f"no step uses {text!r}"))

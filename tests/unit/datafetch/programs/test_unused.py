@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import NamedSeries
 from fathom.services.datafetch.programs.wording.unused import find_unused
 
@@ -12,13 +13,17 @@ K = MentionKind
 ALPHA, BETA = (K.ENTITY, "Alpha", "AAA"), (K.ENTITY, "Beta", "BBB")
 
 
+STEP = "f.maximum(f.within(s1, f.period('2019-01-01', '2019-12-31')))"
+
+
 def find(question: str, words: list[str], *mentions: tuple[MentionKind, str, str], series: str = "Alpha") -> list[str]:
     """Return reason and words of what a program with such words over one series leaves out of a question."""
     read = [
         Mention(kind, question.index(text), question.index(text) + len(text), value) for kind, text, value in mentions
     ]
-    named = [NamedSeries("s1", "AAA", "close_adj", series)]
-    return [f"{one.reason} {one.words}" for one in find_unused(question, read, words, named, ["US"])]
+    named = NamedSeries("s1", "AAA", "close_adj", series)
+    program = ProgramReading("", "calculation", 1.0, 1.0, (STEP,), (named,), (), tuple(words))
+    return [f"{one.reason} {one.words}" for one in find_unused(question, read, program, ["US", "CN"], ["CN"])]
 
 
 @pytest.mark.parametrize(
@@ -27,9 +32,12 @@ def find(question: str, words: list[str], *mentions: tuple[MentionKind, str, str
         ("When were Alpha and Beta highest?", ["Alpha"], [ALPHA, BETA], ["UNUSED_NAME Beta"]),
         ("Alpha in 2019 and 2020", ["Alpha", "2019"], [ALPHA, (K.PERIOD, "2020", "x")], ["UNUSED_PERIOD 2020"]),
         ("Alpha in March 2019", ["Alpha", "March 2019"], [ALPHA, (K.PERIOD, "2019", "x")], []),
+        ("Alpha on 30 February", ["Alpha"], [ALPHA, (K.PERIOD, "30 February", "")], ["UNUSED_PERIOD 30 February"]),
         ("Alpha above 30", ["Alpha"], [ALPHA, (K.PARAMETER, "30", "30")], ["UNUSED_NUMBER 30"]),
         ("The 2 of Alpha and Beta", ["Alpha", "Beta"], [ALPHA, BETA, (K.PARAMETER, "2", "2")], []),
-        ("US unemployment and Alpha", ["Alpha"], [(K.ENTITY, "US", "US"), ALPHA], []),
+        ("US unemployment and Alpha", ["Alpha"], [(K.ENTITY, "US", "US"), ALPHA], ["UNREAD US"]),
+        ("Alpha of China", ["Alpha"], [ALPHA, (K.ENTITY, "China", "CN")], []),
+        ("US Alpha", ["US Alpha"], [(K.ENTITY, "US", "US"), (K.ENTITY, "Alpha", "AAA")], []),
         ("Alpha's revenue", ["Alpha"], [ALPHA, (K.INDICATOR, "revenue", "rev")], ["UNUSED_INDICATOR revenue"]),
         ("Alpha's price", ["Alpha"], [ALPHA, (K.INDICATOR, "price", "close_adj")], []),
         ("Alpha widdershins", ["Alpha"], [ALPHA, (K.UNKNOWN, "widdershins", "")], ["UNREAD widdershins"]),
