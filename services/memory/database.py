@@ -204,6 +204,9 @@ def create_sqlite_engine(url: URL, path: Path, name: str) -> Engine:
         switch_to_wal(connection, name)
         # SQLite does not enforce foreign keys unless each connection asks for it.
         connection.execute("pragma foreign_keys = on")
+        # What is erased is overwritten, instead of lying in free pages until these are used again. Some builds of
+        # SQLite do so by default, others do not.
+        connection.execute("pragma secure_delete = on")
 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("begin immediate"))
