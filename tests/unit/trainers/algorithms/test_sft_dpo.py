@@ -185,6 +185,10 @@ def test_dpo_by_hand(tmp_path: Path) -> None:
     wanted = sum(math.log1p(math.exp(-0.1 * float(difference))) for difference in differences) / 2
     assert float(value) == pytest.approx(wanted, rel=1e-5)
     assert metrics["rewards/accuracy"] == sum(float(difference) > 0 for difference in differences) / 2
+    with_imitation = Preferences(settings(tmp_path, imitation={"sft_weight": 1.0}), 0, network_of(reference))
+    imitated = with_imitation.loss(network_of(network), data, torch.arange(4))[0]
+    # The chosen answers have two tokens each.
+    assert float(imitated.detach()) == pytest.approx(wanted - float(own[0] + own[1]) / 2 / 2, rel=1e-5)
     start = Preferences(settings(tmp_path), 0, network_of(network)).loss(network_of(network), data, torch.arange(4))[0]
     assert float(start.detach()) == pytest.approx(math.log(2), rel=1e-5), "the model is its own reference"
 
