@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -229,8 +230,12 @@ class DatafetchServicer:
         arrow = await self._load_arrow(request.sheet_id)
         xlsx = request.format == pb.EXPORT_FORMAT_XLSX
         columns = await self._load_columns(request.sheet_id) if xlsx else []
-        data = await asyncio.to_thread(as_xlsx, arrow, columns) if xlsx else await asyncio.to_thread(as_csv, arrow)
-        key = f"exports/{request.sheet_id}.{'xlsx' if xlsx else 'csv'}"
+        has_parentheses = request.negatives == pb.NEGATIVE_STYLE_PARENTHESES
+        write = partial(as_xlsx, arrow, columns) if xlsx else partial(as_csv, arrow)
+        data = await asyncio.to_thread(write, has_parentheses=has_parentheses)
+        # Both forms may be asked for at once.
+        style = ".parentheses" if has_parentheses else ""
+        key = f"exports/{request.sheet_id}{style}.{'xlsx' if xlsx else 'csv'}"
         stored = await self._store.put(key, data, XLSX if xlsx else "text/csv; charset=utf-8")
         return pb.ExportTableResponse(file=to_ref(stored))
 

@@ -36,6 +36,7 @@ from fathom.services.gateway.bodies import (
     ConsentState,
     ConversationEdit,
     Limits,
+    NegativesQuery,
     PageSize,
     PageToken,
     ProposedMeaning,
@@ -386,9 +387,10 @@ def add_tables(app: FastAPI, engine: Engine) -> None:
         name: Annotated[
             str, Query(max_length=200, description="The file's name without its end; empty is the id.")
         ] = "",
+        negatives: NegativesQuery = "minus",
     ) -> Response:
         """Return the full table as a file."""
-        file = await engine.export_table(sheet_id, format)
+        file = await engine.export_table(sheet_id, format, has_parentheses=negatives == "parentheses")
         return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
 
 

@@ -53,6 +53,8 @@ class Order:
     """Of this gateway, as the caller has reached it."""
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     is_printed: bool = False
+    has_parentheses: bool = False
+    """Whether negative numbers of tables stand in parentheses."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Exporter:
                 content, title = await writer(order)
                 return Exported(content, MEDIA_TYPES[order.format], title)
             run = await self._collector.read_run(order.run_id)
-            report = await self._collector.collect(run, order.language, order.pictures)
+            report = await self._collector.collect(
+                run, order.language, order.pictures, has_parentheses=order.has_parentheses
+            )
             # The writing, up to a second, does not hold up other requests.
             content, policy = await asyncio.to_thread(write_report, report, order)
             return Exported(content, MEDIA_TYPES[order.format], report.question, policy)
@@ -99,7 +103,7 @@ class Exporter:
 
     async def _write_workbook(self, order: Order) -> tuple[bytes, str]:
         run = require_answer(await self._collector.read_run(order.run_id))
-        writer = WorkbookWriter(self._collector.begin(run, order.language))
+        writer = WorkbookWriter(self._collector.begin(run, order.language), has_parentheses=order.has_parentheses)
         for item in {item.sheet.id: item for item in list_sheets(run)}.values():
             arrow = await self._collector.read_sheet(item.sheet.id)
             if arrow is not None:

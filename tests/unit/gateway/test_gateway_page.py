@@ -32,6 +32,7 @@ PURE = (
     "answer/figures/series",
     "answer/tables/tsv",
     "base/dictionary",
+    "base/negatives",
     "base/words",
     "composer/picker/trigger",
     "conversation/threads",
@@ -263,6 +264,20 @@ def test_copied_cells_stay_cells_and_texts(run_module: Runner) -> None:
     assert run_module(program, rows) == [
         "a\tb", "x y z\t-1.5", "'=HYPERLINK(\"http://x\")\t", "'-1\ttrue", "", "source: x",
     ]  # fmt: skip
+
+
+def test_negative_numbers_stand_in_parentheses_where_the_reader_wants_it(run_module: Runner) -> None:
+    """Shown and copied: spreadsheets take (1.5) for the same number; text and what rounds to nothing stay as they are."""
+    program = (
+        "const { enclosed, setNegatives } = await load('base/negatives'); const { asCsv, asTsv } = await load('answer/tables/tsv');"
+        "const written = () => [...['-1,234.50', '-0.00', '2'].map(enclosed), ...input.map((one) => asTsv(['x'], [[one]], []).slice(2))];"
+        "const before = written(); setNegatives('parentheses');"
+        "print([before, written(), asCsv(['x'], [[-1e-7]], []).includes('(1e-7)')]);"
+    )
+    before, after, is_enclosed = run_module(program, [-1234.5, 2, None, "-3"])
+    assert before == ["-1,234.50", "-0.00", "2", "-1234.5", "2", "", "'-3"]
+    assert after == ["(1,234.50)", "-0.00", "2", "(1234.5)", "2", "", "'-3"]
+    assert is_enclosed
 
 
 def test_other_words_take_the_place_of_a_slot(run_module: Runner) -> None:

@@ -23,6 +23,7 @@ import pytest
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.domain import frames
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.pdf import is_drawable
 from tests.e2e.replay import ReplayHouse
@@ -305,3 +306,25 @@ def test_a_long_name_of_a_file_is_as_long_as_file_systems_take(wished: str) -> N
     assert 200 < len(name.encode()) <= 255
     assert name.endswith(".docx")
     assert wished.startswith(name.removesuffix(".docx"))
+
+
+async def test_negative_numbers_stand_in_parentheses_where_they_are_wanted_so(door: Door) -> None:
+    script = door[1].planner.script
+    change = [-1234.5, 2.0, *[None] * (script.days - 2)]
+    table = frames.read_table(script.arrow)
+    script.arrow = frames.write_table(table.set_column(1, "AAA.close_adj", frames.arrow().array(change)))
+    client, url = await run_answer(door, ANSWER)
+    assert "| 2015-01-02 | -1,234.5 | – |" in (await client.get(url, params={"format": "md"})).text
+    wish = {"negatives": "parentheses"}
+    assert "| 2015-01-02 | (1,234.5) | – |" in (await client.get(url, params={"format": "md", **wish})).text
+    book = openpyxl.load_workbook(io.BytesIO((await client.get(url, params={"format": "xlsx", **wish})).content))
+    cell = book.worksheets[1]["B2"]
+    assert (cell.value, cell.number_format) == (-1234.5, "General;(General)")
+    posted = await client.post(url, json={"format": "docx", **wish})
+    tables = docx.Document(io.BytesIO(posted.content)).tables
+    assert "(1,234.5)" in {cell.text for table in tables for row in table.rows[:3] for cell in row.cells}
+    file = (await client.get(f"/v1/tables/{SHEET_ID}/export", params=wish)).text
+    assert "2015-01-02,(1234.5)," in file
+    refused = await client.get(url, params={"negatives": "red"})
+    assert refused.status_code in (400, 422)
+    assert "negatives" in refused.text

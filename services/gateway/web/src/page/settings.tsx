@@ -5,6 +5,7 @@ import { Tabs } from "radix-ui";
 import { useState } from "react";
 
 import { asProblem } from "../base/api";
+import { NEGATIVES } from "../base/negatives";
 import { THEMES, type Theme } from "../base/preferences";
 import { useStore } from "../base/store";
 import { type Language, word } from "../base/words";
@@ -42,6 +43,8 @@ function General() {
           onChoose={(name) => preferences.speak(name as Language)} />
         <Choice label={word("themeSetting")} value={preferences.theme} names={[...THEMES]} nameOf={(name) => word(`theme_${name}`)}
           onChoose={(name) => preferences.paint(name as Theme)} />
+        <Choice label={word("negativesSetting")} value={preferences.negatives} names={NEGATIVES} nameOf={(name) => word(`negatives_${name}`)}
+          onChoose={(name) => preferences.enclose(name)} />
       </section>
       <section aria-label={word("answerSettings")}>
         <h3>{word("answerSettings")}</h3>
