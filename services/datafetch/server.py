@@ -14,7 +14,6 @@ from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.domain import frames
 from fathom.domain.decoding import Decoder, DecodingLimits
-from fathom.domain.programs.language import EURO
 from fathom.hosting.deps import Deps
 from fathom.services.datafetch.catalog.frameworks.rpc import check_framework, get_framework_file, list_frameworks
 from fathom.services.datafetch.catalog.naming import find_catalog_ids
@@ -377,12 +376,7 @@ class DatafetchServicer:
             given = check_program(request.program)
             program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
             if program is not None:
-                # Economies have many series, and the euro is the base of all rates.
-                known = self._engine.layer.entities
-                bare = [EURO, *(one.id for one in known.values() if one.kind == "economy")]
-                owners = [one.entity for one in program.series]
-                homes = [EURO, *owners, *(known[name].market for name in owners if name in known)]
-                unused = find_unused(request.question, seen.mentions, program, bare, homes)
+                unused = find_unused(request.question, seen.mentions, program, self._engine.layer.entities)
                 response.program.CopyFrom(program_to_proto(program, sheets, unused))
         return response
 

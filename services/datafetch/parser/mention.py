@@ -29,7 +29,8 @@ class Mention:
 
     ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words. ``how`` says how a
     name was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``, ``near``,
-    or ``ngram``; ``others`` are the further meanings of an ambiguous name.
+    or ``ngram``, and ``part`` for words that only narrow a period; ``others`` are the further meanings of an ambiguous
+    name.
     """
 
     kind: MentionKind

@@ -5,10 +5,12 @@ The learned reader has no notion of words that it passes over; whoever computes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 
+from fathom.domain.programs.language import EURO
+from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
@@ -28,14 +30,16 @@ def find_unused(
     question: str,
     mentions: Sequence[Mention],
     program: ProgramReading,
-    economies: Collection[str],
-    homes: Collection[str] = (),
+    known: Mapping[str, EntitySpec],
 ) -> list[Gap]:
-    """Return the names, periods, numbers and unread words of a question that none of a program's words has.
+    """Return the names, periods, numbers and unread words of a question that a program uses neither by word nor value.
 
-    ``economies`` are the entities that are no series of their own, and ``homes`` are those that the series are of.
+    ``known`` are the entities of the catalog.
     """
-    entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - set(economies)
+    # Economies have many series, and the euro is the base of all rates.
+    economies = {EURO, *(name for name, spec in known.items() if spec.kind == "economy")}
+    entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - economies
+    homes = set(list_homes(program.series, known))
     # A number in words may count what is named beside it.
     counts, computed = ("1", str(len(entities))), {one.indicator for one in program.series}
     cut, used = set(find_cut_names(question, mentions, program.series)), [text.casefold() for text in program.words]
@@ -44,10 +48,10 @@ def find_unused(
         text = question[item.start : item.end]
         is_number = item.value.split(" ")[0] not in counts and any(map(str.isdigit, text))
         is_asked = {
-            # The country of a company that is computed says nothing new.
-            MentionKind.ENTITY: item.value in entities or item.value not in homes,
+            MentionKind.ENTITY: item.value not in homes,
             MentionKind.PARAMETER: is_number,
             MentionKind.INDICATOR: item.value not in computed,
+            MentionKind.PERIOD: not is_computed(item, program.steps),
         }
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
             continue
@@ -59,6 +63,25 @@ def find_unused(
         if item in cut or not any(within):
             found.append(Gap(text, reason, f"no step uses {text!r}"))
     return list(dict.fromkeys(found))
+
+
+def list_homes(series: Sequence[NamedSeries], known: Mapping[str, EntitySpec]) -> Iterator[str]:
+    """Yield the entities that another word may name as well: those of the series, and their economies."""
+    yield EURO
+    for one in series:
+        spec = known.get(one.entity)
+        # A second word for a currency may name the money that is asked for: "Yen-based, what did we make in JPY?".
+        if spec is not None and spec.kind != "currency":
+            yield from (spec.id, spec.market)
+
+
+def is_computed(period: Mention, steps: Sequence[str]) -> bool:
+    """Return whether a program computes over all days of a period, whatever its words."""
+    start, _, end = period.value.partition("/")
+    # "On record" has all days, as a series has that nothing limits.
+    is_all = start == end == ".."
+    # "Q3" apart from its year has the days of both together, and a program may have those of the year.
+    return is_all or (period.how != "part" and any(f"f.period({start!r}, {end!r})" in step for step in steps))
 
 
 def is_decisive(reason: GapReason) -> bool:
