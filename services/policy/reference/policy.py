@@ -30,7 +30,9 @@ LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 # Currencies, and units of large amounts, as tables name them.
 CODE = re.compile(r"[A-Z]{3}")
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
-NO_SERIES = {"UNKNOWN_SERIES": "no_series"}
+NO_SERIES = "UNKNOWN_SERIES"
+# Tables in which something was looked for that are named.
+MOST_NAMED = 4
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -151,8 +153,18 @@ class Walk:
         known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
         if any(text in words or words in text for text in known for words in unknown):
             return []
-        gaps = [(NO_SERIES.get(one["reason"], "no_value"), one["words"], one["detail"]) for one in program.missing]
-        return [say(name, self.conversation.is_zh, words, detail.rstrip(".")) for name, words, detail in gaps]
+        return [self._say_gap(one["reason"], one["words"], one["detail"].rstrip(".")) for one in program.missing]
+
+    def _say_gap(self, reason: str, words: str, detail: str) -> str:
+        """Return the sentence that something is missing: why, or where it was looked for."""
+        given, is_zh = self.conversation.given_tables, self.conversation.is_zh
+        if reason != NO_SERIES:
+            return say("no_value", is_zh, words, detail)
+        if not given:
+            return say("no_series", is_zh, words)
+        named = join(given[:MOST_NAMED], is_zh)
+        left = len(given) - MOST_NAMED
+        return say("no_given", is_zh, words, say("more_tables", is_zh, named, left) if left > 0 else named)
 
     @cached_property
     def _limits(self) -> list[str]:
