@@ -142,7 +142,7 @@ def quote_parts(question: str, text: str) -> list[Quoted]:
     wanted, parts = set(list_words(question)), list_parts(text)
     scores = [len(wanted & list_own_words(question, part)) for part in parts]
     # The names of columns answer nothing without a row below them.
-    heads = {part.head for part in parts if part.head}
+    heads = {line for part in parts for line in part.head.splitlines()}
     said = [place for place, part in enumerate(parts) if part.text not in heads]
     best = sorted(said, key=lambda place: -scores[place])[:MOST_PARTS]
     return [Quoted(parts[place], quote_part(text, parts, place)) for place in sorted(best)]

@@ -75,6 +75,21 @@ async def test_the_row_in_whose_range_the_quantity_lies_is_quoted(ask: Any) -> N
     assert "“31 to 90 days | 7%”" in talk.answer
 
 
+@pytest.mark.parametrize("above", ["Yard | 2031 | | 2032 |", "Yard | 2031 | 2031 | 2032 | 2032"])
+async def test_the_second_row_of_a_header_is_no_data(ask: Any, above: str) -> None:
+    rows = f"{above}\n| Berths | Cranes | Berths | Cranes\nNorth yard | 14 | 6 | 15 | 7\nSouth yard | 9 | 4 | 9 | 5\n"
+    talk = await ask("How many berths and cranes has the North yard?", rows, "Yards")
+    assert (
+        f"“{above.strip(' |')}” … “Berths | Cranes | Berths | Cranes” … “North yard | 14 | 6 | 15 | 7”" in talk.answer
+    )
+
+
+async def test_a_row_of_texts_is_no_second_header(ask: Any) -> None:
+    rows = "Yard | Keeper\nNorth yard | Ola Brekke\nSouth yard | 2 keepers\n"
+    talk = await ask("Who is the keeper of the North yard?", rows, "Yards")
+    assert "“Yard | Keeper” … “North yard | Ola Brekke”" in talk.answer
+
+
 async def test_of_rows_and_sentences_that_share_as_many_words_the_row_called_so_is_quoted(ask: Any) -> None:
     rows = (
         "2031 | 2030",
