@@ -32,6 +32,7 @@ from fathom.services.datafetch.convert import (
 )
 from fathom.services.datafetch.discovery.association import Association
 from fathom.services.datafetch.discovery.connectors import list_connectors
+from fathom.services.datafetch.discovery.probing import probe_connector
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
@@ -351,6 +352,10 @@ class DatafetchServicer:
 
     async def ListConnectors(self, request: pb.ListConnectorsRequest, call: Call) -> pb.ListConnectorsResponse:
         return list_connectors(self._config, self._outside.vendors)
+
+    async def ProbeConnector(self, request: pb.ProbeConnectorRequest, call: Call) -> pb.ProbeConnectorResponse:
+        databases = self._engine.warehouse.databases
+        return await probe_connector(request, self._outside.vendors, databases, call.deadline)
 
     async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
         return list_frameworks(self._engine.frameworks, request)

@@ -118,6 +118,33 @@ async def test_a_service_that_is_away_takes_its_own_sources_with_it_alone(browse
         await expect(page.locator("[data-source='vendor:edgar']")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("locale", "width", "test", "answers"), [("en-US", 1440, "Test", "It answers"), ("zh-CN", 420, "测试", "有应答")]
+)
+async def test_a_source_is_tried_and_says_why_it_does_not_answer(
+    browser: Browser, locale: str, width: int, test: str, answers: str
+) -> None:
+    words = WORDS[locale]
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page = watched.page
+        await open_settings(page, words)
+        await page.get_by_role("tab", name=words["sources"]).click()
+        akshare, edgar = page.locator("[data-source='vendor:akshare']"), page.locator("[data-source='vendor:edgar']")
+        await akshare.get_by_role("button", name=test).press("Enter")
+        await expect(akshare.get_by_role("status")).to_have_text(f"{answers} · 420 ms")
+        await edgar.get_by_role("button", name=test).press("Enter")
+        await expect(edgar.get_by_role("status")).to_contain_text(REFUSED)
+        await expect(edgar.get_by_role("button", name=test)).to_be_focused()
+        desk = page.locator("[data-source='database:desk']")
+        await desk.get_by_role("button", name=test).press("Enter")
+        await expect(desk.get_by_role("status")).to_contain_text(answers)
+        # What is off is not asked.
+        await expect(page.locator("[data-source='vendor:fred'] button")).to_have_count(0)
+        await check(page, "tried sources")
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
 async def test_who_lacks_the_right_sees_how_sources_stand_and_not_why(browser: Browser, tmp_path: Path) -> None:
     words = WORDS["en-US"]
     key, line = make_key("desk", "fund-7")
@@ -131,3 +158,4 @@ async def test_who_lacks_the_right_sees_how_sources_stand_and_not_why(browser: B
         await expect(edgar).to_contain_text("fails")
         await expect(page.locator(".sources")).not_to_contain_text(REFUSED)
         await expect(page.locator(".sources")).not_to_contain_text("key not set")
+        await expect(page.locator(".sources .things button")).to_have_count(0)

@@ -563,6 +563,24 @@ class ListConnectorsResponse(_message.Message):
     connectors: _containers.RepeatedCompositeFieldContainer[Connector]
     def __init__(self, connectors: _Optional[_Iterable[_Union[Connector, _Mapping]]] = ...) -> None: ...
 
+class ProbeConnectorRequest(_message.Message):
+    __slots__ = ("name", "is_database")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    is_database: bool
+    def __init__(self, name: _Optional[str] = ..., is_database: bool = ...) -> None: ...
+
+class ProbeConnectorResponse(_message.Message):
+    __slots__ = ("is_answering", "failure", "duration_ms")
+    IS_ANSWERING_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    is_answering: bool
+    failure: str
+    duration_ms: int
+    def __init__(self, is_answering: bool = ..., failure: _Optional[str] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+
 class ListSourcesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

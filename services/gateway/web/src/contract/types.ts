@@ -26,6 +26,7 @@ export type ProposedMeaning = Schemas["ProposedMeaning"];
 export type AppliedMeaning = Schemas["fathom.api.datafetch.v1.ApplyMeaningResponse"];
 export type EntityList = Schemas["EntityList"];
 export type Rights = Schemas["Rights"];
+export type Probe = Schemas["Probe"];
 export type Source = Schemas["Source"];
 export type SourceList = Schemas["SourceList"];
 export type TablePage = Schemas["TablePage"];
