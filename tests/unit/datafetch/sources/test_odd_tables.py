@@ -137,7 +137,7 @@ def test_a_header_of_merged_cells_gives_both_levels() -> None:
 
 def test_days_below_a_merged_cell_are_the_second_level() -> None:
     days = [date(2031, month, 28) for month in (1, 2, 3)]
-    rows = [
+    rows: list[list[object]] = [
         ["Stock of the yard"],
         ["Depot", "Tonnes at month-end, 2031"],
         [None, *days],
