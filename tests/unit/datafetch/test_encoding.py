@@ -20,10 +20,10 @@ from fathom.services.datafetch.encoding import PART_CHARS, PART_TEXTS, TextEncod
 LONG = "x" * PART_CHARS
 
 
-class GatedEncoder:
+class SlowEncoder:
     """Encodes a part when the test opens its gate, and notes what it was given."""
 
-    name, dim = "gated", 2
+    name, dim = "slow", 2
 
     def __init__(self) -> None:
         self.parts: list[list[str]] = []
@@ -38,17 +38,17 @@ class GatedEncoder:
 
 
 @pytest.fixture
-def gated() -> GatedEncoder:
-    return GatedEncoder()
+def slow() -> SlowEncoder:
+    return SlowEncoder()
 
 
 @pytest.fixture
-async def texts(gated: GatedEncoder, tmp_path: Path) -> AsyncIterator[TextEncoder]:
+async def texts(slow: SlowEncoder, tmp_path: Path) -> AsyncIterator[TextEncoder]:
     encoders = Encoders(tmp_path)
-    encoders.add(gated)
-    yield TextEncoder(Config(encoder="gated", embedding="on"), encoders)
+    encoders.add(slow)
+    yield TextEncoder(Config(encoder="slow", embedding="on"), encoders)
     # No thread outlives its test.
-    gated.gate.release(100)
+    slow.gate.release(100)
 
 
 def test_parts_are_bounded_in_texts_and_letters() -> None:
@@ -58,48 +58,48 @@ def test_parts_are_bounded_in_texts_and_letters() -> None:
 
 
 async def test_vectors_come_in_the_order_of_the_texts_also_of_repeated_and_held_ones(
-    texts: TextEncoder, gated: GatedEncoder
+    texts: TextEncoder, slow: SlowEncoder
 ) -> None:
-    gated.gate.release(10)
+    slow.gate.release(10)
     name, first = await texts.encode(["b", LONG + "a", "b"])
     _, second = await texts.encode(["c", "b"])
-    assert name == "gated"
+    assert name == "slow"
     assert first.tolist() == [[1, ord("b")], [PART_CHARS + 1, ord("a")], [1, ord("b")]]
     assert second.tolist() == [[1, ord("c")], [1, ord("b")]]
-    assert gated.parts == [["b"], [LONG + "a"], ["c"]]
+    assert slow.parts == [["b"], [LONG + "a"], ["c"]]
 
 
-async def test_a_short_request_waits_for_one_part_of_a_long_one(texts: TextEncoder, gated: GatedEncoder) -> None:
+async def test_a_short_request_waits_for_one_part_of_a_long_one(texts: TextEncoder, slow: SlowEncoder) -> None:
     long = asyncio.create_task(texts.encode([LONG + str(place) for place in range(4)]))
-    await asyncio.to_thread(gated.begun.acquire)
+    await asyncio.to_thread(slow.begun.acquire)
     short = asyncio.create_task(texts.encode(["short"]))
     await asyncio.sleep(0)  # it stands in line before the first part ends
-    gated.gate.release(2)
+    slow.gate.release(2)
     await short
-    assert ["short"] in gated.parts[:2]
+    assert ["short"] in slow.parts[:2]
     assert not long.done()
-    gated.gate.release(10)
+    slow.gate.release(10)
     assert len((await long)[1]) == 4
 
 
 async def test_a_caller_that_gives_up_leaves_one_part_and_goes_on_where_it_ended(
-    texts: TextEncoder, gated: GatedEncoder
+    texts: TextEncoder, slow: SlowEncoder
 ) -> None:
     wanted = [LONG + str(place) for place in range(4)]
     first = asyncio.create_task(texts.encode(wanted))
-    await asyncio.to_thread(gated.begun.acquire)
+    await asyncio.to_thread(slow.begun.acquire)
     first.cancel()
     with suppress(asyncio.CancelledError):
         await first
-    gated.gate.release(10)
+    slow.gate.release(10)
     _, found = await texts.encode(wanted)
     # The part whose thread could not be interrupted is not encoded again.
-    assert gated.parts == [[text] for text in wanted]
+    assert slow.parts == [[text] for text in wanted]
     assert found.shape == (4, 2)
 
 
-async def test_an_encoder_that_fails_keeps_nobody_waiting(texts: TextEncoder, gated: GatedEncoder) -> None:
-    gated.gate.release(10)
+async def test_an_encoder_that_fails_keeps_nobody_waiting(texts: TextEncoder, slow: SlowEncoder) -> None:
+    slow.gate.release(10)
     with pytest.raises(IndexError):
-        await texts._encode_in_parts(gated, [""])  # the fake has no last letter to read
+        await texts._encode_in_parts(slow, [""])  # the fake has no last letter to read
     assert (await texts.encode(["after"]))[1].tolist() == [[5, ord("r")]]
