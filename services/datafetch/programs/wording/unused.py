@@ -56,8 +56,9 @@ def find_unused(
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
             continue
         reason = GapReason.UNUSED_NAME if item in cut else REASONS[item.kind]
-        if item.kind == MentionKind.ENTITY and item.value not in entities:
-            # "Gold in America" is the same gold: the economy is named as open, and the program stays.
+        # "Gold in America" is the same gold: the economy is named as open, and the program stays. So it does with a
+        # number that begins an unread word: 811汇改.
+        if (item.kind == MentionKind.ENTITY and item.value not in entities) or is_part_of_word(item, mentions):
             reason = GapReason.UNREAD
         within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
         if item in cut or not any(within):
@@ -82,6 +83,12 @@ def is_computed(period: Mention, steps: Sequence[str]) -> bool:
     is_all = start == end == ".."
     # "Q3" apart from its year has the days of both together, and a program may have those of the year.
     return is_all or (period.how != "part" and any(f"f.period({start!r}, {end!r})" in step for step in steps))
+
+
+def is_part_of_word(number: Mention, mentions: Sequence[Mention]) -> bool:
+    """Return whether a bare number begins an unread word, of which it is a part."""
+    unread = {item.start for item in select(mentions, MentionKind.UNKNOWN) if item.end - item.start > 1}
+    return number.kind == MentionKind.PARAMETER and number.value.isdigit() and number.end in unread
 
 
 def is_decisive(reason: GapReason) -> bool:

@@ -44,6 +44,18 @@ def find(question: str, words: list[str], *mentions: tuple[MentionKind, str, str
         ("Alpha that year", ["Alpha"], [ALPHA, (K.PERIOD, "that year", "2019-01-01/2019-12-31")], []),
         ("the A share of Alpha", ["Alpha"], [(K.ENTITY, "A share", "AAA"), ALPHA], []),
         ("yen-based Alpha in JPY", ["Alpha", "JPY"], [(K.ENTITY, "yen", "JPY"), ALPHA], ["UNUSED_NAME yen"]),
+        (
+            "811汇改时的Alpha",
+            ["Alpha"],
+            [(K.PARAMETER, "811", "811"), (K.UNKNOWN, "汇改", ""), ALPHA],
+            ["UNREAD 811", "UNREAD 汇改"],
+        ),
+        (
+            "Alpha 破30点",
+            ["Alpha"],
+            [ALPHA, (K.UNKNOWN, "破", ""), (K.PARAMETER, "30", "30")],
+            ["UNREAD 破", "UNUSED_NUMBER 30"],
+        ),
         ("Alpha on 30 February", ["Alpha"], [ALPHA, (K.PERIOD, "30 February", "")], ["UNUSED_PERIOD 30 February"]),
         ("Alpha above 30", ["Alpha"], [ALPHA, (K.PARAMETER, "30", "30")], ["UNUSED_NUMBER 30"]),
         ("The 2 of Alpha and Beta", ["Alpha", "Beta"], [ALPHA, BETA, (K.PARAMETER, "2", "2")], []),
