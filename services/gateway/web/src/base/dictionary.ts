@@ -3,7 +3,7 @@
 export const WORDS = {
   en: {
     palette: "Find and do", paletteHint: "A conversation or an action…", nothingFound: "Nothing is called that.", actions: "Actions", settings: "Settings", keys: "Keys",
-    settings_general: "General", settings_models: "Models", settings_sources: "Sources", readingList: "Reading…", readAgain: "Read again",
+    settings_general: "General", settings_models: "Models", settings_sources: "Sources", settings_stances: "Conclusions", stancesNote: "What earlier answers have concluded. A later answer that comes to another figure says so.", noStances: "No answer has concluded anything yet.", contradicted: "has changed", earlierStances: "Before that: {count}", sourceRun: "Open the run", readingList: "Reading…", readAgain: "Read again",
     defaultModel: "New questions go to", serverDefault: "this Fathom's default ({name})", defaultModelNote: "Kept with this browser. Beside a question another one can be chosen for as long as the page is open.", isDefault: "default", contextWindow: "window of {count} tokens", promptPrice: "prompt", cachedPrice: "cached", sampledPrice: "completion", perMillion: "per million tokens", keySet: "key set", keyMissing: "key not set",
     role_planner: "plans", role_writer: "writes", role_coder: "codes", role_judge: "judges", model_unspecified: "unknown", model_warming: "loading", model_ready: "ready", model_paused: "paused", model_failed: "failed", model_idle: "loads when asked",
     trySource: "Test", tryingSource: "Testing…", triedSource: "It answers", triedInVain: "It does not answer:", sourcesNote: "How each stands is what one server has seen since it started.", serviceAway: "{name} does not answer; its sources are not shown.", sources_vendor: "Data vendors", sources_tools: "Tool servers (MCP)", sources_database: "Databases", sources_documents: "Documents", sources_bundled: "Bundled data",
@@ -91,7 +91,7 @@ export const WORDS = {
   },
   zh: {
     palette: "查找与操作", paletteHint: "对话或操作……", nothingFound: "没有这样的对话或操作。", actions: "操作", settings: "设置", keys: "快捷键",
-    settings_general: "常规", settings_models: "模型", settings_sources: "数据来源", readingList: "正在读取……", readAgain: "重新读取",
+    settings_general: "常规", settings_models: "模型", settings_sources: "数据来源", settings_stances: "结论", stancesNote: "以往答案得出的结论。之后的答案若得出不同数字，会予以说明。", noStances: "尚无答案得出结论。", contradicted: "有变化", earlierStances: "此前的结论：{count} 条", sourceRun: "打开该次运行", readingList: "正在读取……", readAgain: "重新读取",
     defaultModel: "新问题使用", serverDefault: "系统默认（{name}）", defaultModelNote: "保存在此浏览器中。提问时可临时改用其他模型，在页面关闭前有效。", isDefault: "默认", contextWindow: "窗口 {count} 词元", promptPrice: "输入", cachedPrice: "缓存", sampledPrice: "输出", perMillion: "每百万词元", keySet: "密钥已设置", keyMissing: "密钥未设置",
     role_planner: "规划", role_writer: "撰写", role_coder: "编程", role_judge: "评判", model_unspecified: "未知", model_warming: "加载中", model_ready: "就绪", model_paused: "已暂停", model_failed: "失败", model_idle: "首次使用时加载",
     trySource: "测试", tryingSource: "测试中……", triedSource: "有应答", triedInVain: "没有应答：", sourcesNote: "状态为其中一台服务器自启动以来的记录。", serviceAway: "{name} 无响应，未显示其来源。", sources_vendor: "数据供应商", sources_tools: "工具服务器（MCP）", sources_database: "数据库", sources_documents: "文档", sources_bundled: "内置数据",
