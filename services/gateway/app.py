@@ -79,7 +79,7 @@ DOCUMENTED_MESSAGES = (
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse, planner.ListPromptsResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
-    memory.ListFactsResponse, memory.PutFactResponse,
+    memory.ListFactsResponse, memory.ListStancesResponse, memory.PutFactResponse,
     policy.ListModelsResponse, retrieval.ImportDocumentResponse,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from fathom.domain import frames
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.reports.collecting import Collector, require_answer
 from fathom.services.gateway.reports.markdown import write_markdown
-from fathom.services.gateway.reports.notebook import write_notebook
+from fathom.services.gateway.reports.notebook import write_notebook, write_script
 from fathom.services.gateway.reports.pdf import write_pdf
 from fathom.services.gateway.reports.report import Report, list_sheets
 from fathom.services.gateway.reports.slides import write_slides
@@ -32,6 +32,7 @@ MEDIA_TYPES = MappingProxyType(
         "pptx": f"{OFFICE}.presentationml.presentation",
         "xlsx": f"{OFFICE}.spreadsheetml.sheet",
         "ipynb": "application/x-ipynb+json",
+        "py": "text/x-python; charset=utf-8",
         "json": "application/json",
     }
 )
@@ -74,7 +75,8 @@ class Exporter:
         self._engine, self._collector = engine, Collector(engine)
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
         self._writers: Mapping[str, Callable[[Order], Awaitable[tuple[bytes, str]]]] = {
-            "ipynb": self._write_notebook, "json": self._write_trace, "xlsx": self._write_workbook,
+            "ipynb": self._write_notebook, "py": self._write_script, "json": self._write_trace,
+            "xlsx": self._write_workbook,
         }  # fmt: skip
 
     async def export(self, order: Order) -> Exported:
@@ -100,6 +102,10 @@ class Exporter:
         figures = await self._collector.collect_figures(run, order.pictures)
         content = await asyncio.to_thread(write_notebook, run, order.language, order.base_url, figures)
         return content, run.question
+
+    async def _write_script(self, order: Order) -> tuple[bytes, str]:
+        run = await self._collector.read_run(order.run_id)
+        return await asyncio.to_thread(write_script, run, order.language, order.base_url), run.question
 
     async def _write_workbook(self, order: Order) -> tuple[bytes, str]:
         run = require_answer(await self._collector.read_run(order.run_id))

@@ -55,7 +55,7 @@ def add_reports(app: FastAPI, engine: Engine) -> None:
         """Return the answer of a run as a file, with numbered references and the first rows of its tables.
 
         A workbook (xlsx) has the tables whole, with the unit, source and date of each column; ipynb is the code that
-        has run, json the whole trace.
+        has run and py the same as a script, json the whole trace.
         """
         check_choices(format, language)
         order = Order(

@@ -234,6 +234,24 @@ async def test_a_notebook_has_the_cells_that_ran_and_reads_its_tables(door: Door
     assert drawn.data["application/vnd.plotly.v1+json"]["data"][0]["type"] == "scatter"
 
 
+async def test_a_script_has_the_cells_that_ran_and_those_that_failed_as_comments(door: Door) -> None:
+    client, _ = await run_answer(door, ANSWER)
+    broken = trajectory.CodeRecord(id="call_9", code="1 / 0\nprint('not reached')", ok=False)
+    door[1].planner.script.answer_material.append(trajectory.Material(number=10, code=broken))
+    run_id = (await client.post("/v1/runs", json={"question": "Two\nlines?"})).json()["run_id"]
+    async with client.stream("GET", f"/v1/runs/{run_id}/events") as events:
+        async for _ in events.aiter_lines():
+            pass
+    answer = await client.get(f"/v1/runs/{run_id}/export", params={"format": "py"})
+    text = answer.text
+    assert answer.headers["content-type"].startswith("text/x-python")
+    assert text.startswith("# Two\n# lines?\n# Run ")
+    assert 'sheet_1 = read_table("t0123456789abcdef01234567")' in text
+    assert f"# %%\n{door[1].planner.script.code}" in text
+    assert "# This cell failed when it ran.\n# 1 / 0\n# print('not reached')\n" in text
+    compile(text, "script", "exec")
+
+
 async def test_a_trace_has_what_the_run_did(door: Door) -> None:
     client, url = await run_answer(door, ANSWER)
     trace = json.loads((await client.get(url, params={"format": "json"})).content)
@@ -278,7 +296,7 @@ def test_a_small_file_that_is_a_huge_picture_is_not_drawn() -> None:
     assert not is_drawable(huge)
 
 
-@pytest.mark.parametrize("kind", ["md", "html", "pdf", "docx", "pptx", "xlsx", "ipynb", "json"])
+@pytest.mark.parametrize("kind", ["md", "html", "pdf", "docx", "pptx", "xlsx", "ipynb", "py", "json"])
 async def test_a_hostile_answer_is_text_in_every_format(door: Door, kind: str) -> None:
     client, url = await run_answer(door, HOSTILE)
     answer = await client.get(url, params={"format": kind})

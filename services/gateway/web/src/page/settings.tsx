@@ -11,6 +11,7 @@ import { useStore } from "../base/store";
 import { type Language, word } from "../base/words";
 import { ModelSettings } from "../settings/models";
 import { SourceSettings } from "../settings/sources";
+import { StanceSettings } from "../settings/stances";
 import { CHOICES, prefer, useFacts, valueOf } from "../side/facts";
 import { Choice } from "./choice";
 import { usePage } from "./context";
@@ -19,7 +20,7 @@ const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 // Preferences that memory keeps, in the order of the sheet.
 const REMEMBERED = ["colours", "units", "decimals", "language", "depth", "memory"];
 
-const TABS = ["general", "models", "sources"] as const;
+const TABS = ["general", "models", "sources", "stances"] as const;
 
 export function Settings() {
   return (
@@ -28,6 +29,7 @@ export function Settings() {
       <Tabs.Content value="general"><General /></Tabs.Content>
       <Tabs.Content value="models"><ModelSettings /></Tabs.Content>
       <Tabs.Content value="sources"><SourceSettings /></Tabs.Content>
+      <Tabs.Content value="stances"><StanceSettings /></Tabs.Content>
     </Tabs.Root>
   );
 }

@@ -8,7 +8,7 @@ import { picturesOf } from "../answer/figures/pictures";
 // Formats in which a figure is a picture, which only a browser can draw.
 export const PICTURED = ["pdf", "docx", "pptx", "ipynb"] as const;
 export type Pictured = (typeof PICTURED)[number];
-export const PLAIN = ["xlsx", "html", "md", "json"] as const;
+export const PLAIN = ["py", "xlsx", "html", "md", "json"] as const;
 export const FORMATS = [...PICTURED, ...PLAIN] as const;
 export type Format = (typeof FORMATS)[number];
 
