@@ -189,7 +189,8 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
 def _is_in(words: str, names: str) -> bool:
     """Return whether words, in singular or plural, stand in the names; a number never does."""
     if is_chinese(words):
-        return words in names
+        # A single character is what is left of a longer word that was not read: 国 of 中国.
+        return len(words) > 1 and words in names
     # Whole words only: a rate is no part of an exchange.
     pattern = rf"(?<!\w){re.escape(words.removesuffix('s'))}s?(?!\w)"
     return not words.isdecimal() and re.search(pattern, names) is not None

@@ -55,7 +55,7 @@ class Order:
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     is_printed: bool = False
     has_parentheses: bool = False
-    """Put negative numbers of tables in parentheses."""
+    """Write negative numbers of tables in parentheses."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Source(BaseModel):
 
 
 class Probe(BaseModel):
-    """Report a source's answer to one small request."""
+    """Answer of a source to one small request."""
 
     is_answering: bool = Field(description="Whether it answered, if only that it has nothing.")
     failure: str = Field(description="Why it did not, without keys.")
