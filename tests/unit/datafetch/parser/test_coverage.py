@@ -30,6 +30,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ("苹果2020年税前盈利", "税前盈利"),
         ("苹果2020年预计净利润", "预计"),
         ("苹果2020年母公司净利润", "母"),
+        ("中国2019年GDP和苹果股价", "国"),
         ("波音……不，通用电气2020年股价的波动率（年化）", "波音"),
         ("Compare the gold price with the US in 2019", "United States"),
         ("2019年黄金和美国", "United States"),
