@@ -30,6 +30,7 @@ def answers(
         ".fathom"
     ),
     json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per grade.")] = False,
+    page: Annotated[Optional[Path], typer.Option(help="Write a report as HTML, too.")] = None,  # noqa: UP045
 ) -> None:
     """Grade a sample of the runs so far, with the graders of training."""
     from fathom.cli.answers import Sample, run
@@ -38,7 +39,7 @@ def answers(
         raise InvalidField("reward", "give --planner with --reward, or neither")
     endpoints = {"planner": planner, "reward": reward} if planner else {}
     sample = Sample(share, seed, limit)
-    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, json_lines)
+    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, json_lines, page)
 
 
 @app.command()
