@@ -7,7 +7,6 @@ a deployment see ``fathom eval watch`` (``fathom.operations.monitoring``).
 from __future__ import annotations
 
 import asyncio
-import html
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.core.call import Lane
 from fathom.domain.intervals import bootstrap_mean
-from fathom.operations.evaluation.page import draw_shares
+from fathom.operations.evaluation.page import render_shares
 from fathom.operations.monitoring.grades import Draw, Row, Ungraded, check_known, grade, read_references
-from fathom.operations.ranking.page import render_table, wrap_page
+from fathom.operations.ranking.page import render_table
 
 PAGE = 100
 
@@ -105,10 +104,10 @@ def list_means(rows: Sequence[Row], seed: int = 0) -> list[Mean]:
     ]  # fmt: skip
 
 
-def format_table(rows: Sequence[Row], seed: int = 0) -> str:
+def format_table(means: Sequence[Mean]) -> str:
     """Format per grader: number of runs and grades, mean with its interval, 10th percentile, grades at 0 or below."""
     lines = [f"{'grader':<18}{'runs':>7}{'grades':>8}{'mean':>8}{'95 %':>16}{'p10':>8}{'at 0':>8}"]
-    for one in list_means(rows, seed):
+    for one in means:
         count, zero = len(one.values), sum(value <= 0 for value in one.values)
         lines.append(
             f"{one.grader:<18}{one.runs:>7}{count:>8}{one.mean:>8.3f}{f'{one.low:.3f} to {one.high:.3f}':>16}"
@@ -117,24 +116,21 @@ def format_table(rows: Sequence[Row], seed: int = 0) -> str:
     return "\n".join(lines)
 
 
-def render_grades(rows: Sequence[Row], ungraded: Sequence[Ungraded], seed: int = 0) -> str:
+def render_grades(means: Sequence[Mean], ungraded: Sequence[Ungraded]) -> str:
     """Return the report as HTML: means drawn with their intervals, the table, and what could not be graded.
 
     Graders whose grades leave the range of 0 to 1 stand in the table alone.
     """
-    title = "Grades of past answers"
-    drawn = [one for one in list_means(rows, seed) if one.values[0] >= 0 and one.values[-1] <= 1]
+    drawn = [one for one in means if one.values[0] >= 0 and one.values[-1] <= 1]
+    shares = [(one.grader, one.mean, one.low, one.high) for one in drawn]
     lacking = Counter((one.grader, one.reason) for one in ungraded)
-    parts = [
-        f"<h1>{title}</h1>",
-        draw_shares("Mean grades with 95 % intervals", [(one.grader, one.mean, one.low, one.high) for one in drawn]),
-        f"<pre>{html.escape(format_table(rows, seed))}</pre>",
-        render_table(
-            ["grader", "not graded", "reason"],
-            [[grader, str(count), reason] for (grader, reason), count in sorted(lacking.items())],
-        ),
-    ]
-    return wrap_page(title, "".join(parts))
+    table = render_table(
+        ["grader", "not graded", "reason"],
+        [[grader, str(count), reason] for (grader, reason), count in sorted(lacking.items())],
+    )
+    return render_shares(
+        "Grades of past answers", "Mean grades with 95 % intervals", shares, format_table(means), table
+    )
 
 
 def run(
@@ -143,19 +139,20 @@ def run(
 ) -> None:  # fmt: skip
     """Print the table, or one line per grade; report missing grades on stderr; write the page where one is named."""
 
-    async def work() -> str:
+    async def work() -> tuple[list[Row], list[Ungraded]]:
         services = dict(endpoints) or dict(read_endpoints(home).services)
         clients = connect(services, lane=Lane.EVALUATION)
         try:
-            rows, ungraded = await grade_sample(clients, graders, sample, read_references(references))
+            return await grade_sample(clients, graders, sample, read_references(references))
         finally:
             await clients.close()
-        for line in [row.to_json() for row in rows] if json_lines else [format_table(rows, sample.seed)]:
-            typer.echo(line)
-        for (grader, reason), count in sorted(Counter((one.grader, one.reason) for one in ungraded).items()):
-            typer.echo(f"{grader}: {count} not graded ({reason})", err=True)
-        return render_grades(rows, ungraded, sample.seed)
 
-    report = asyncio.run(work())
+    rows, ungraded = asyncio.run(work())
+    # The intervals are drawn once, and not at all where neither table nor page has them.
+    means = list_means(rows, sample.seed) if page is not None or not json_lines else []
+    for line in [row.to_json() for row in rows] if json_lines else [format_table(means)]:
+        typer.echo(line)
+    for (grader, reason), count in sorted(Counter((one.grader, one.reason) for one in ungraded).items()):
+        typer.echo(f"{grader}: {count} not graded ({reason})", err=True)
     if page is not None:
-        page.write_text(report, encoding="utf-8")
+        page.write_text(render_grades(means, ungraded), encoding="utf-8")

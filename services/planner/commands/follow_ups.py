@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -188,22 +187,17 @@ def render_outcomes(
     cases: Sequence[Case], readings: Sequence[Reading], outcomes: Sequence[str], shares: Sequence[Share]
 ) -> str:
     """Return the report as HTML: shares with their intervals drawn, and each follow-up beside what became of it."""
-    from fathom.operations.evaluation.page import draw_shares
-    from fathom.operations.ranking.page import render_table, wrap_page
+    from fathom.operations.evaluation.page import render_shares
+    from fathom.operations.ranking.page import render_table
 
-    title = "Follow-ups made whole"
     drawn = [(one.name, one.good / one.count, one.low, one.high) for one in shares]
     rows = [
         [case.turns[-1].question, case.follow_up, one.question, outcome, " / ".join(case.expected_mentions)]
         for case, one, outcome in zip(cases, readings, outcomes, strict=True)
     ]
-    parts = [
-        f"<h1>{title}</h1>",
-        draw_shares("Share right or rightly asked back, with 95 % intervals", drawn),
-        f"<pre>{html.escape(chr(10).join(one.describe() for one in shares))}</pre>",
-        render_table(["question before", "follow-up", "made whole", "outcome", "has to mention"], rows),
-    ]
-    return wrap_page(title, "".join(parts))
+    label, lines = "Share right or rightly asked back, with 95 % intervals", [one.describe() for one in shares]
+    table = render_table(["question before", "follow-up", "made whole", "outcome", "has to mention"], rows)
+    return render_shares("Follow-ups made whole", label, drawn, "\n".join(lines), table)
 
 
 def evaluate_rewriting(

@@ -5,27 +5,15 @@ Of all words that lean on earlier turns only these say by themselves how many na
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import cache
 
 from fathom.domain.text.language import language_of
 from fathom.services.planner.model.slots import ENTITY, PERIOD, ReadText, Slot
 from fathom.services.planner.questions.exchanging import INDICATOR
-from fathom.services.planner.questions.leaning import load_words
+from fathom.services.planner.questions.leaning import compile_kind, load_words
 from fathom.services.planner.questions.phrasing import join_names
 
 FIRST, SECOND, ALL = "first_of_two", "second_of_two", "all_names"
-
-
-@cache
-def compile_referent(kind: str) -> re.Pattern[str]:
-    """Return a pattern of the words that point to names in one way, with an English possessive behind them."""
-    english, chinese = (
-        "|".join(re.escape(word) for word in sorted(load_words()[kind][language], key=len, reverse=True))
-        for language in ("en", "zh")
-    )
-    return re.compile(rf"\b(?:{english})\b|(?:{chinese})", re.IGNORECASE)
 
 
 def name_referent(asked: ReadText, before: Sequence[ReadText]) -> str:
@@ -34,7 +22,7 @@ def name_referent(asked: ReadText, before: Sequence[ReadText]) -> str:
     ``before`` are the earlier questions, each whole. "" also where it names something itself, and where there are not
     as many names as the word says.
     """
-    found = [(kind, match) for kind in (FIRST, SECOND, ALL) for match in compile_referent(kind).finditer(asked.text)]
+    found = [(kind, match) for kind in (FIRST, SECOND, ALL) for match in compile_kind(kind).finditer(asked.text)]
     if len(found) != 1 or not before:
         return ""
     kind, match = found[0]

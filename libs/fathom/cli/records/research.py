@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -42,6 +43,9 @@ WITHOUT_REFERENCES = (
     f"no reference reports ({REFERENCES}): scores by criteria are the report's own, of 10, and not RACE's share of "
     "report and reference"
 )
+
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Grading(BaseModel):
@@ -127,7 +131,7 @@ async def make_reports(
     clients: Clients, model: str, tasks: Sequence[ReportTask], journal: Journal
 ) -> tuple[dict[str, Report], list[str]]:
     """Return the reports by task, those of the journal among them, and why some could not be asked for."""
-    known, gate, failed = read_reports(journal), asyncio.Semaphore(AT_ONCE), list[str]()
+    known, gate, failed = {row.item: row for row in read_rows(journal, Report)}, asyncio.Semaphore(AT_ONCE), list[str]()
 
     async def make(task: ReportTask) -> None:
         async with gate:
@@ -182,7 +186,7 @@ async def grade_reports(
 ) -> tuple[dict[str, Grading], list[str]]:
     """Return the gradings by task, those of the journal among them, and why some reports were not graded."""
     hashes = {name: content_hash(report.answer) for name, report in reports.items() if not report.fault}
-    known = {row.item: row for row in read_gradings(journal) if hashes.get(row.item) == row.report}
+    known = {row.item: row for row in read_rows(journal, Grading) if hashes.get(row.item) == row.report}
     gate, failed = asyncio.Semaphore(AT_ONCE), list[str]()
 
     async def grade(task: ReportTask) -> None:
@@ -200,24 +204,12 @@ async def grade_reports(
     return known, failed
 
 
-def read_reports(journal: Journal) -> dict[str, Report]:
-    """Return the reports of a journal by item; raise ``CorruptData`` for a row that is none."""
-    found = {}
-    for number, row in enumerate(journal.read(), 1):
-        try:
-            report = Report.model_validate(row)
-        except ValidationError as error:
-            raise CorruptData(f"{journal.path}:{number}", f"is no report: {error}") from error
-        found[report.item] = report
-    return found
-
-
-def read_gradings(journal: Journal) -> list[Grading]:
-    """Return the gradings of a journal; raise ``CorruptData`` for a row that is none."""
+def read_rows(journal: Journal, schema: type[M]) -> list[M]:
+    """Return the rows of a journal; raise ``CorruptData`` for one that is none of the schema."""
     found = []
     for number, row in enumerate(journal.read(), 1):
         try:
-            found.append(Grading.model_validate(row))
+            found.append(schema.model_validate(row))
         except ValidationError as error:
-            raise CorruptData(f"{journal.path}:{number}", f"is no grading: {error}") from error
+            raise CorruptData(f"{journal.path}:{number}", f"is no {schema.__name__.lower()}: {error}") from error
     return found

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from fathom.domain.chat.quoting import neutral
-from fathom.domain.chat.tolerant import read_object
+from fathom.domain.chat.tolerant import read_reply
 from fathom.domain.text.markup import CITATION, DRAWN, list_citations, show_plain
 
 Verdict = Literal["supported", "unsupported", "unknown"]
@@ -101,14 +101,10 @@ def make_prompt(source: str, statements: Sequence[str]) -> str:
 
 def parse_verdicts(text: str, count: int) -> list[Verdict] | str:
     """Return the verdicts on all statements in order, or a message saying what of the reply is wrong."""
-    found = read_object(text)
-    if found is None:
-        return "there is no JSON object"
-    try:
-        entries = Reply.model_validate(found).verdicts
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    reply = read_reply(text, Reply)
+    if isinstance(reply, str):
+        return reply
+    entries = reply.verdicts
     if sorted(entry.statement for entry in entries) != list(range(1, count + 1)):
         return f"there must be one entry for each of the statements 1 to {count}"
     return [entry.verdict for entry in sorted(entries, key=lambda entry: entry.statement)]

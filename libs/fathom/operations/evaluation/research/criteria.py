@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from fathom.domain.chat.quoting import neutral
-from fathom.domain.chat.tolerant import read_object
+from fathom.domain.chat.tolerant import read_reply
 from fathom.operations.evaluation.research.tasks import DIMENSIONS, ReportTask, Rubric
 
 HIGHEST = 10.0
@@ -57,14 +57,10 @@ def make_prompt(task: ReportTask, dimension: str, report: str) -> str:
 
 def parse_scores(text: str, count: int, *, is_compared: bool) -> list[Entry] | str:
     """Return the scores of all criteria in order, or a message saying what of the reply is wrong."""
-    found = read_object(text)
-    if found is None:
-        return "there is no JSON object"
-    try:
-        entries = Reply.model_validate(found).scores
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    reply = read_reply(text, Reply)
+    if isinstance(reply, str):
+        return reply
+    entries = reply.scores
     # A criterion that is left out, or scored twice, would change the weights of the others.
     if sorted(entry.criterion for entry in entries) != list(range(1, count + 1)):
         return f"there must be one entry for each of the criteria 1 to {count}"

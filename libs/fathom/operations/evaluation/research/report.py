@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
-from fathom.operations.evaluation.page import draw_shares
+from fathom.operations.evaluation.page import render_shares
 from fathom.operations.evaluation.public.report import ALL, Mean, find_mean
 from fathom.operations.evaluation.research.citing import Report
 from fathom.operations.evaluation.research.tasks import ReportTask
-from fathom.operations.ranking.page import render_table, wrap_page
+from fathom.operations.ranking.page import render_table
 
 Measured = Mapping[str, Mapping[str, float]]
 """Figures by measure of each item; an item may lack some."""
@@ -76,11 +76,5 @@ def render_reports(
         if task.id in reports
     ]
     meanings = "".join(f"<li>{html.escape(f'{name}: {meaning}')}</li>" for name, meaning in HELD.items())
-    parts = [
-        f"<h1>{html.escape(title)}</h1>",
-        *(f"<p>{html.escape(note)}</p>" for note in notes),
-        draw_shares("Means with 95 % intervals", shares),
-        f"<pre>{html.escape(format_figures(figures))}</pre><ul>{meanings}</ul>",
-        render_table(["task", "prompt", "report", "figures"], rows),
-    ]
-    return wrap_page(title, "".join(parts))
+    rest = f"<ul>{meanings}</ul>{render_table(['task', 'prompt', 'report', 'figures'], rows)}"
+    return render_shares(title, "Means with 95 % intervals", shares, format_figures(figures), rest, notes)
