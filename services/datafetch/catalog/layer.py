@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.services.datafetch.catalog.codes import canonicalise, list_spellings
+from fathom.services.datafetch.catalog.composing import iter_composed_names
 from fathom.services.datafetch.catalog.files import (
     create_table,
     import_duckdb,
@@ -150,6 +151,7 @@ def iter_indicator_names(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, 
     for spec in written:
         for name in spec.synonyms:
             yield name, spec.id
+    yield from iter_composed_names(written)
     for spec in sourced:
         for name in (spec.id if len(spec.id) > 3 else "", spec.name, spec.name.replace(" [-]", "")):
             yield name, spec.id

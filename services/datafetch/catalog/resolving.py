@@ -79,6 +79,11 @@ class Resolver:
             length: {core: ids for core, ids in cores.items() if len(core) == length} for length in set(map(len, cores))
         }
 
+    @cached_property
+    def _wholes(self) -> dict[str, list[str]]:
+        """Return the entities by their whole Chinese names, legal form included."""
+        return index((whole, ident) for whole, form, ident in self._forms if form != whole and len(whole) >= SURE)
+
     def exact(self, text: str) -> list[Mention]:
         """Return entities named exactly, in the order of the text."""
         return self._layer.entity_names.find(text)
@@ -153,6 +158,10 @@ class Resolver:
                 # The first letter of a word is the least often wrong: "trouble" is no misspelt rouble.
                 if not core[0].isascii() or core[0] == name[0]:
                     near += [(slips, ident) for ident in names[name]]
+        if not near and len(window) >= SURE and is_chinese(window):
+            # A slip within the legal form, or where the name meets it, leaves nothing to cut off: …节集水团股份….
+            wholes = process.extract_iter(window, self._wholes.keys(), scorer=OSA.distance, score_cutoff=1)
+            near = [(slips, ident) for whole, slips, _ in wholes for ident in self._wholes[whole]]
         found = [ident for _, ident in sorted(near, key=lambda one: one[0])]
         return [] if found and self._is_of_another(core, set(found)) else found
 
