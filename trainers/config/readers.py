@@ -45,6 +45,17 @@ def plays_in_process(name: str, config: TrainConfig) -> bool:
     return plays(name, config) and config.rollout.source == "in_process"
 
 
+def plays_unfiltered(name: str, config: TrainConfig) -> bool:
+    """Return whether a step trains on the groups as drawn, not on those that PRIME's own filter prefers."""
+    return plays(name, config) and name != "prime"
+
+
+def has_planner_grade(name: str, config: TrainConfig) -> bool:
+    """Return whether the planner has episodes graded while it plays them."""
+    is_graded_later = name in ("brpo", "interpreter") or config.reward.manager != "service"
+    return asks_planner(name, config) and not is_graded_later
+
+
 def is_ahead(name: str, config: TrainConfig) -> bool:
     return plays(name, config) and config.rollout.mode == "async"
 
@@ -84,16 +95,19 @@ BATCHING = "use_dynamic_bsz ppo_max_token_len_per_gpu"
 READERS: tuple[Reader, ...] = (
     Reader("jobs/launch.py", below("data", "train_files val_files prompt_key shuffle seed"), "RL", plays),
     Reader("jobs/launch.py", ("data.held_files",)),
-    Reader("algorithms/sft.py", below("data", "train_files val_files shuffle seed train_batch_size"),
-           "sft, dpo", is_named(*FROM_FILES)),
-    Reader("algorithms/algorithm.py", below("data", "train_batch_size max_response_length"), "RL", plays),
+    Reader("algorithms/sft.py", below("data", "shuffle seed train_batch_size"), "sft, dpo", is_named(*FROM_FILES)),
+    Reader("algorithms/sft.py", below("data", "train_files val_files"), "sft", is_named("sft")),
+    Reader("algorithms/dpo.py", below("data", "train_files val_files"), "dpo", is_named("dpo")),
+    Reader("algorithms/algorithm.py", below("data", "train_batch_size max_response_length"), "RL except prime",
+           plays_unfiltered),
     Reader("algorithms/validation.py", below("data", "val_batch_size"), "RL", plays),
     Reader("search_r1/generation_config.py", below("data", "max_prompt_length")
            + below("rollout", "max_start_length max_obs_length") + ("algorithm.no_think_rl",)
            + below("retriever", "url topk"), "rollout.source in_process", plays_in_process),
-    Reader("prime/prime_ray_trainer.py", below("data", "oversample_factor filter_accuracy accuracy_lower_bound"
+    Reader("prime/prime_ray_trainer.py", below("data", "train_batch_size max_response_length"
+           " oversample_factor filter_accuracy accuracy_lower_bound"
            " accuracy_upper_bound filter_truncate stable_sort") + below("algorithm", "reward_dpo_coef reward_gt_coef")
-           + below("reward_model", "update"), "prime", is_named("prime")),
+           + below("reward_model", "enable update"), "prime", is_named("prime")),
     Reader("prime/prime_dp_rm.py", below("reward_model", "loss_type bon_reduction beta_train lambda prime_use_gt"
            " prime_granularity include_last_token prime_norm norm_scope mini_batch_size micro_batch_size_per_gpu"
            " use_dynamic_bsz max_token_len_per_gpu") + below("reward_model.optim", "lr weight_decay betas grad_clip"),
@@ -102,7 +116,6 @@ READERS: tuple[Reader, ...] = (
            " lr_warmup_steps_ratio min_lr_ratio"), "prime", is_named("prime")),
     Reader("prime/prime_fsdp_workers.py", below("reward_model",
            "path ref_path ref_type ulysses_sequence_parallel_size"), "prime", is_named("prime")),
-    Reader("config/tree.py", ("reward_model.enable",), "prime", is_named("prime")),
     Reader("learners/models.py", below("model", "path cache hidden layers window vocabulary lora_rank lora_alpha"
            " enable_gradient_checkpointing")),
     Reader("learners/networks.py", below("model", "dtype") + below("trainer", "strategy")),
@@ -117,9 +130,9 @@ READERS: tuple[Reader, ...] = (
     Reader("algorithms/validation.py", ("rollout.val_temperature",), "RL", plays),
     Reader("jobs/launch.py", below("rollout", "source replay"), "RL", plays),
     Reader("rollouts/source.py", below("rollout", "mode"), "RL", plays),
-    Reader("rollouts/requests.py", below("rollout", "protocol stop system_prompt final_turn"),
+    Reader("rollouts/requests.py", below("rollout", "protocol stop system_prompt"),
            "rollout.source planner", asks_planner),
-    Reader("rollouts/requests.py", below("rollout", "instruction_file invalid_action_file"),
+    Reader("rollouts/requests.py", below("rollout", "final_turn instruction_file invalid_action_file"),
            "rollout.source planner with protocol search_r1",
            lambda name, config: asks_planner(name, config) and config.rollout.protocol == "search_r1"),
     Reader("search_r1/generation_config.py", ("rollout.invalid_action_file",), "rollout.source in_process",
@@ -128,10 +141,13 @@ READERS: tuple[Reader, ...] = (
            lambda name, config: asks_planner(name, config) and not config.rollout.effort),
     Reader("rollouts/requests.py", ("rollout.effort",), "rollout.source planner with a protocol other than search_r1",
            lambda name, config: asks_planner(name, config) and config.rollout.protocol != "search_r1"),
-    Reader("rollouts/requests.py", below("reward", "grader parameters"), "rollout.source planner", asks_planner),
+    Reader("rollouts/requests.py", below("reward", "grader parameters"),
+           "rollout.source planner and reward.manager service, except brpo and interpreter", has_planner_grade),
+    Reader("algorithms/code_interpreter.py", ("reward.timeout_s",), "interpreter", is_named("interpreter")),
     Reader("search_r1/generation_config.py", below("rollout", "max_turns max_tokens"), "rollout.source in_process",
            plays_in_process),
-    Reader("config/tree.py", ("rollout.protocol",), "RL", plays),
+    # Its own loop has one protocol: the settings' check refuses the others.
+    Reader("config/tree.py", ("rollout.protocol",), "rollout.source in_process", plays_in_process),
     Reader("rollouts/requests.py", ("rollout.tools",), "rollout.protocol research",
            lambda name, config: asks_planner(name, config) and config.rollout.protocol == "research"),
     Reader("rollouts/source.py", below("rollout", "timeout_s attempts concurrency episodes_per_s transport"),
@@ -151,9 +167,10 @@ READERS: tuple[Reader, ...] = (
     Reader("objectives/old_policy.py", below("rollout", "importance_floor importance_level importance_mode"),
            "rollout.importance_cap and algorithm.bypass_mode false", weighs_samples),
     Reader("learners/stepping.py", below("actor.optim", OPTIM)),
-    Reader("learners/forward.py", ("actor.ppo_micro_batch_size_per_gpu",)),
+    Reader("learners/forward.py", below("actor", f"ppo_micro_batch_size_per_gpu {BATCHING}"), "all but dpo",
+           lambda name, config: name != "dpo"),
     # A pass of DPO has whole pairs, by number.
-    Reader("learners/forward.py", below("actor", BATCHING), "all but dpo", lambda name, config: name != "dpo"),
+    Reader("algorithms/dpo.py", ("actor.ppo_micro_batch_size_per_gpu",), "dpo", is_named("dpo")),
     Reader("learners/networks.py", ("actor.use_remove_padding",)),
     Reader("learners/stepping.py", ("actor.ppo_mini_batch_size",), "RL", plays),
     Reader("config/learning.py", ("actor.ulysses_sequence_parallel_size",), "RL", plays),
@@ -181,16 +198,24 @@ READERS: tuple[Reader, ...] = (
     Reader("jobs/assembly.py", below("reward", "format_score parity_answer_extraction num_examine"),
            "reward.manager search_r1",
            lambda name, config: plays(name, config) and config.reward.manager == "search_r1"),
-    Reader("algorithms/algorithm.py", below("algorithm", "adv_estimator use_kl_in_reward"), "RL", plays),
-    # One value for all estimators in the call; which of them the estimator multiplies by is the estimator's affair.
-    Reader("algorithms/algorithm.py", below("algorithm", "gamma lam norm_adv_by_std_in_grpo"), "RL", plays),
+    Reader("algorithms/algorithm.py", ("algorithm.adv_estimator",), "RL", plays),
+    Reader("algorithms/algorithm.py", ("algorithm.use_kl_in_reward",), "RL except prime", plays_unfiltered),
+    # Which refuses it: KL has no place in its rewards.
+    Reader("prime/prime_ray_trainer.py", ("algorithm.use_kl_in_reward",), "prime", is_named("prime")),
+    # The call has one value for all estimators: what the chosen one does not use is as good as unread.
+    Reader("algorithms/algorithm.py", ("algorithm.gamma",), "adv_estimator gae or reinforce",
+           lambda name, config: estimates(name, config) and config.algorithm.adv_estimator in ("gae", "reinforce")),
+    Reader("algorithms/algorithm.py", ("algorithm.lam",), "adv_estimator gae",
+           lambda name, config: estimates(name, config) and config.algorithm.adv_estimator == "gae"),
+    Reader("algorithms/algorithm.py", ("algorithm.norm_adv_by_std_in_grpo",), "adv_estimator grpo",
+           lambda name, config: estimates(name, config) and config.algorithm.adv_estimator == "grpo"),
     Reader("algorithms/algorithm.py", ("algorithm.whiten_advantages",), "adv_estimator grpo, rloo or reinforce",
            lambda name, config: estimates(name, config) and config.algorithm.adv_estimator not in ("gae", "gdpo")),
     Reader("algorithms/algorithm.py", below("algorithm", "gdpo_components gdpo_weights"), "adv_estimator gdpo",
            lambda name, config: estimates(name, config) and config.algorithm.adv_estimator == "gdpo"),
     # PRIME chooses groups by a filter of its own, and its rewards are weighted with the advantages.
     Reader("algorithms/algorithm.py", ("data.refill_draws", "algorithm.overlong_share"), "RL except prime",
-           lambda name, config: plays(name, config) and name != "prime"),
+           plays_unfiltered),
     Reader("algorithms/algorithm.py", ("algorithm.overlong_penalty",), "algorithm.overlong_share above 0",
            lambda name, config: plays(name, config) and name != "prime" and config.algorithm.overlong_share > 0),
     Reader("algorithms/algorithm.py", ("algorithm.kl_penalty",), "algorithm.use_kl_in_reward", penalises_kl),
@@ -198,7 +223,9 @@ READERS: tuple[Reader, ...] = (
     Reader("objectives/kl.py", below("algorithm", "kl_target kl_horizon"), "algorithm.kl_ctrl adaptive",
            lambda name, config: penalises_kl(name, config) and config.algorithm.kl_ctrl == "adaptive"),
     Reader("algorithms/sft.py", below("trainer", "total_epochs total_training_steps test_freq val_before_train"
-           " save_freq seed device"), "sft, dpo", is_named(*FROM_FILES)),
+           " save_freq"), "sft, dpo", is_named(*FROM_FILES)),
+    Reader("algorithms/sft.py", below("trainer", "seed device"), "sft", is_named("sft")),
+    Reader("algorithms/dpo.py", below("trainer", "seed device"), "dpo", is_named("dpo")),
     Reader("algorithms/ppo.py", below("trainer", "total_epochs total_training_steps test_freq val_before_train"
            " save_freq seed"), "RL", plays),
     Reader("learners/workers.py", ("trainer.device",), "RL", plays),

@@ -278,8 +278,9 @@ class Run:
         config = self.config
         rollout, folder = config.rollout, config.trainer.output / "rollouts"
         if rollout.source == "in_process":
-            # A copy of its own: the learner's is wrapped, sharded or on other ranks, and changes within a step.
-            own = fetch_models(config, self.place.store).model
+            # A copy of its own: the learner's is wrapped, sharded or on other ranks, and changes within a step. Without
+            # adapters: learners publish weights into which theirs are merged, and untrained ones change no logit.
+            own = fetch_models(config, self.place.store).model.model_copy(update={"lora_rank": 0})
             sampler = ModelSampler(load_model(own, config.trainer.seed), tokenizer)
             exchange = StoreFolder(self.place.store, f"exchange/{config.trainer.output.name}")
             return SearchR1Rollouts(sampler, tokenizer, GenerationConfig.from_config(config), exchange)

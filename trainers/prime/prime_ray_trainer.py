@@ -39,8 +39,8 @@ class PRIME(Algorithm):
     """Outcome rewards and implicit process rewards, without a critic.
 
     Groups are filtered before anything is computed on them. Raises ``InvalidField`` naming the setting for an estimator
-    other than RLOO, for groups of one, for KL in the reward, and for losses that compare within groups without
-    ``reward_model.update: reverse``.
+    other than RLOO, without a reward model, for groups of one, for KL in the reward, and for losses that compare within
+    groups without ``reward_model.update: reverse``.
     """
 
     own_workers = MappingProxyType({Role.REWARD_MODEL: PRIMERewardModelWorker})
@@ -53,6 +53,8 @@ class PRIME(Algorithm):
         algorithm, model = config.algorithm, config.reward_model
         if algorithm.adv_estimator != "rloo":
             raise InvalidField("algorithm.adv_estimator", f"{algorithm.adv_estimator!r}; PRIME has rloo only")
+        if not model.enable:
+            raise InvalidField("reward_model.enable", "must be true: PRIME is the training of a reward model")
         if config.rollout.n < 2:
             raise InvalidField("rollout.n", "must be at least 2: a group of one has no baseline")
         if model.loss_type in NEEDS_GROUPS and model.update != "reverse":

@@ -98,13 +98,22 @@ def test_examples_set_nothing_in_vain(example: Path) -> None:
         ("grpo", "rollout.effort=deep", "a protocol other than search_r1"),
         ("dpo", "rollout.n=8", "RL"),
         ("sft", "imitation.beta=0.2", "dpo"),
+        ("grpo", "algorithm.gamma=0.9", "adv_estimator gae or reinforce"),
+        ("prime", "algorithm.gamma=0.9", "adv_estimator gae or reinforce"),
+        ("rloo", "algorithm.lam=0.9", "adv_estimator gae"),
+        ("reinforce_pp", "algorithm.lam=0.9", "adv_estimator gae"),
+        ("ppo", "algorithm.norm_adv_by_std_in_grpo=false", "adv_estimator grpo"),
+        ("brpo", "reward.grader=numeric", "except brpo and interpreter"),
+        ("interpreter", "reward.grader=numeric", "except brpo and interpreter"),
+        ("interpreter", "rollout.final_turn=false", "with protocol search_r1"),
+        ("grpo", "reward.timeout_s=5", "reward.manager prime"),
     ],
 )
 def test_what_would_not_be_read_is_refused_by_name(name: str, override: str, why: str) -> None:
     setting = override.partition("=")[0]
-    with pytest.raises(ConfigError, match=f"{setting}: is not read by {name}.*{why}") as told:
+    with pytest.raises(ConfigError, match=f"{setting}: is not read by {name}.*{why}") as refused:
         load_settings(name, [], [*DATA, override])
-    assert told.value.metadata["field"] == setting
+    assert refused.value.metadata["field"] == setting
 
 
 def test_an_effort_takes_the_place_of_the_limits() -> None:

@@ -443,11 +443,16 @@ def change_id(trajectory: pb.Trajectory) -> None:
     trajectory.segments[1].token_ids[0] += 1
 
 
+def change_mask(trajectory: pb.Trajectory) -> None:
+    """Say of a sampled id that it was given."""
+    trajectory.segments[1].mask[-1] = 0
+
+
 def forget_segments(trajectory: pb.Trajectory) -> None:
     del trajectory.segments[:]
 
 
-@pytest.mark.parametrize("change", [merge_segments, change_id, forget_segments])
+@pytest.mark.parametrize("change", [merge_segments, change_id, change_mask, forget_segments])
 @pytest.mark.parametrize("kind", ["ppo", "sft"])
 async def test_ids_that_are_no_segment_are_refused(change: Any, kind: Any, tmp_path: Path) -> None:
     trajectory = make_workflow()

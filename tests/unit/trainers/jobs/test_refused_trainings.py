@@ -18,8 +18,10 @@ from fathom.trainers.jobs import launch
 from fathom.trainers.jobs.launch import Interruption, Outcome, Place, Run
 from fathom.trainers.jobs.ray_job import WRONG, exit_status
 from fathom.trainers.jobs.registry import load_settings
+from fathom.trainers.rollouts import lease
 from fathom.trainers.rollouts.lease import Holder, acquire, read_newest
 from fathom.transport.store import open_store
+from tests.support.waiting import eventually
 from tests.unit.trainers.rollouts.scripted_planner import ScriptedClients, ScriptedPlanner
 from tests.unit.trainers.search_r1.test_in_process import OWN, SMALL
 
@@ -91,15 +93,21 @@ class WatchingPlanner(ScriptedPlanner):
         super().__init__()
         self.store, self.holders = store, list[tuple[str, bool]]()
 
-    async def rollout(self, request: pb.RolloutRequest, **more: Any) -> AsyncGenerator[pb.RolloutResponse, None]:
-        _, holder = await read_newest(open_store(self.store.as_uri()), request.model)
+    async def read_renewed(self, model: str) -> Holder | None:
+        """Return the holder of the name once it has shown that it lives."""
+        _, holder = await read_newest(open_store(self.store.as_uri()), model)
         assert holder is not None, "nobody holds the name of a model that is being trained"
+        return holder if holder.renewals else None
+
+    async def rollout(self, request: pb.RolloutRequest, **more: Any) -> AsyncGenerator[pb.RolloutResponse, None]:
+        holder = await eventually(partial(self.read_renewed, request.model))
         self.holders.append((holder.training, holder.is_released))
         async for response in super().rollout(request, **more):
             yield response
 
 
 def test_a_training_holds_the_name_and_publishes_as_its_holder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(lease, "RENEW_S", 0.01)
     planner = WatchingPlanner(tmp_path / "store")
     clients = use_services(monkeypatch, planner)
     assert train("grpo", tmp_path / "run-b", tmp_path / "store", PLAYED).steps == 1

@@ -204,6 +204,7 @@ def test_coefficients_weigh_the_sources() -> None:
         (["reward_model.loss_type=dpo"], "reverse"),
         (["reward_model.update=sometimes"], "reward_model.update"),
         (["algorithm.use_kl_in_reward=true"], "no place in PRIME"),
+        (["reward_model.enable=false"], "reward_model.enable: must be true"),
     ],
 )
 def test_settings_that_prime_has_not_are_refused(overrides: list[str], message: str) -> None:

@@ -22,9 +22,12 @@ from fathom.core.errors import (
     NotFound,
     NotReady,
 )
-from fathom.trainers.rollouts.lease import Holder, acquire, read_newest, read_start
+from fathom.trainers.rollouts import lease as lease_module
+from fathom.trainers.rollouts.lease import Holder, Lease, acquire, read_newest, read_start
 from fathom.trainers.rollouts.publisher import Publisher
-from fathom.transport.store import ObjectStore, open_store
+from fathom.transport.store import ObjectStore, StoredObject, open_store
+from fathom.transport.store.memory import MemoryStore
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -98,17 +101,62 @@ async def test_a_killed_process_of_this_machine_makes_way_at_once(store: ObjectS
     assert (await acquire(store, "small", Holder.of_this_process("run-b"), sleep=never)).generation == 2
 
 
-async def test_of_those_who_find_a_dead_holder_one_takes_the_name(store: ObjectStore) -> None:
-    await acquire(store, "small", elsewhere("run-a"))
+class MeetingStore(MemoryStore):
+    """A store whose first writers come at the same moment, each after its look at what is there."""
+
+    def __init__(self, writers: int) -> None:
+        super().__init__()
+        self.meeting, self.waiting = asyncio.Barrier(writers), writers
+
+    async def meet(self) -> None:
+        self.waiting -= 1
+        if self.waiting >= 0:
+            await self.meeting.wait()
+
+    async def create(self, key: str, data: bytes, content_type: str = "application/json") -> StoredObject:
+        await self.meet()
+        return await super().create(key, data, content_type)
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/json") -> StoredObject:
+        await self.meet()
+        return await super().put(key, data, content_type)
+
+
+async def test_of_those_who_find_a_dead_holder_at_once_one_takes_the_name() -> None:
     names = [f"run-{n}" for n in range(4)]
-    tried = [acquire(store, "small", elsewhere(name), sleep=no_time) for name in names]
-    won = [item for item in await asyncio.gather(*tried, return_exceptions=True) if not isinstance(item, Conflict)]
-    alive = [
-        one
-        for one in won
-        if not isinstance(one, BaseException) and one.generation == (await read_newest(store, "small"))[0]
+    store = MeetingStore(len(names))
+    store.waiting = 0
+    await acquire(store, "small", elsewhere("run-a"))
+    store.waiting = len(names)
+
+    async def winner_renews(seconds: float) -> None:
+        for task in tried:
+            if task.done() and task.exception() is None:
+                await task.result().renew()
+
+    tried = [
+        asyncio.create_task(acquire(store, "small", elsewhere(name), sleep=winner_renews), name=name) for name in names
     ]
-    assert len(alive) == 1
+    found = await asyncio.gather(*tried, return_exceptions=True)
+    (won,) = [one for one in found if isinstance(one, Lease)]
+    assert await read_newest(store, "small") == (2, won.holder)
+    refused = [one for one in found if isinstance(one, Conflict)]
+    assert [one.metadata["training"] for one in refused] == [won.holder.training] * 3
+
+
+async def test_a_lease_is_renewed_by_itself(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.0)
+    first = await acquire(store, "small", elsewhere("run-a"))
+    first.start()
+    await eventually(lambda: first.holder.renewals > 1)
+    assert (await read_newest(store, "small"))[1] == first.holder, "others see that it lives"
+    await first.release()
+    # Another takes it, and the one that renews by itself learns of it.
+    second = await acquire(store, "small", elsewhere("run-b"))
+    second.start()
+    await acquire(store, "small", elsewhere("run-c"), sleep=no_time)
+    await eventually(lambda: second._lost is not None)
+    await second.release()
 
 
 class Policy:
@@ -152,6 +200,16 @@ async def test_a_number_is_one_trainings(store: ObjectStore) -> None:
     with pytest.raises(Conflict, match="version 1 of model 'small' was published by training 'run-a'"):
         await other.claim(1)
     assert await other.newest() == 1, "a claimed number is not free"
+
+
+async def test_a_training_that_has_lost_the_name_claims_no_number(store: ObjectStore) -> None:
+    one = publisher(store, Policy())
+    one.lease = await acquire(store, "small", elsewhere("run-a"))
+    await acquire(store, "small", elsewhere("run-b"), sleep=no_time)
+    await one.lease.renew()
+    with pytest.raises(Conflict, match="being trained by training 'run-b'"):
+        await one.claim(1)
+    assert await store.keys("weights/") == [], "the number is left to the one that has the name"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,15 @@ async def test_what_the_store_never_got_ends_the_training_at_the_next_version(
         await ahead.publish(upload(store, targets, is_ahead=True))
 
 
+async def test_ranks_that_write_to_a_disk_of_their_own_end_the_publication(store: ObjectStore, tmp_path: Path) -> None:
+    """As on two nodes whose store is a folder: policy must not be told of a version that nobody can read."""
+    policy, another = Policy(), open_store((tmp_path / "other node").as_uri())
+    with pytest.raises(InvalidField, match=r"store_url: the learners wrote model\.safetensors to .* not in the driver"):
+        await publisher(store, policy).publish(upload(another, []))
+    assert (policy.loaded, policy.calls) == (0, 1), "it was not asked to load"
+    assert await store.keys("weights/small/1/manifest") == []
+
+
 def test_settings_choose_the_transport() -> None:
     assert choose_sharing(RolloutConfig(weights_transport="store")) is None
     usual = choose_sharing(RolloutConfig())

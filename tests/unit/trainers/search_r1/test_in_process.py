@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,20 @@ def test_a_training_by_settings_plays_its_episodes_without_any_service(tmp_path:
     outcome = Run("search_r1", config, place, lambda step, total, metrics: None, Interruption()).train()
     assert outcome.steps == 1
     assert outcome.metrics["env/number_of_actions/mean"] >= 1, "the own loop's statistics"
+
+
+def test_a_learner_with_adapters_is_sampled_with_its_own_weights(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    adapters = ("model.lora_rank=4", "model.lora_alpha=64", "actor.optim.lr=0.1", "trainer.total_training_steps=3")
+    config = settings(*OWN, *adapters, f"trainer.output={tmp_path / 'out'}")
+    differences: list[float] = []
+    gradients: list[float] = []
+
+    def note(step: int, total: int, metrics: Mapping[str, float]) -> None:
+        differences.append(metrics["mismatch/prob_diff/max"])
+        gradients.append(metrics["actor/grad_norm"])
+
+    Run("search_r1", config, Place({}, (tmp_path / "store").as_uri()), note, Interruption()).train()
+    # The third step's tokens come from weights that two steps have moved far.
+    assert min(gradients) > 0
+    assert max(differences) < 1e-4
