@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import faiss
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from fathom.core.errors import CorruptData, InvalidField
 
@@ -25,6 +26,8 @@ GATHERED_LIMIT = 20_000
 # Batches of at least this size are matrix products. Measured for 100,000 vectors of 384 on two cores: 8 queries cost
 # the same either way, 32 a quarter; FAISS' own threshold would scan up to 333 one by one.
 BLAS_FROM_QUERIES = 8
+# Vectors whose scores are held at once (8 MB for 256 queries), and those multiplied at once, which stay in a cache.
+SCANNED, COPIED = 8_192, 512
 # Minimum number of vectors per worker; with fewer, fewer workers are used.
 LEAST_ROWS = 8_192
 # Above FAISS' defaults for building and searching (40 and 16): here recall counts more than time.
@@ -179,33 +182,95 @@ class DenseIndex:
 class Scan:
     """Flat index scanned by several workers, each its own part of the vectors with one thread.
 
-    FAISS divides queries, not vectors, among its threads, and its matrix product runs on one: a batch of 32 would leave
-    all processors but one idle, and so would a single query.
+    FAISS divides queries, not vectors, among its threads, so that a single query would leave all processors but one
+    idle; and the linear algebra that its package brings does not know processors of the last years. NumPy's does: 32
+    queries at once cost a third of the processor time.
     """
 
     def __init__(self, index: Any, threads: int) -> None:
+        """Scan the vectors of ``index``; sets NumPy's BLAS to one thread for the whole process."""
         rows, self._index = int(index.ntotal), index  # the vectors live as long as the index does
         self._vectors = faiss.rev_swig_ptr(index.get_xb(), rows * index.d).reshape(rows, index.d)
         parts = max(1, min(threads, rows // LEAST_ROWS))
         self._bounds = [rows * at // parts for at in range(parts + 1)]
-        # One OpenMP thread per worker: each would otherwise open a pool of its own.
+        # One OpenMP thread per worker: each would otherwise open a pool of its own, and so would NumPy's BLAS.
         self._pool = ThreadPoolExecutor(
             parts, thread_name_prefix="scan", initializer=faiss.omp_set_num_threads, initargs=(1,)
         )
+        threadpool_limits(1, user_api="blas")
 
     def __call__(self, queries: Vectors, count: int) -> list[tuple[NDArray[np.int64], Vectors]]:
         """Return per query the ``count`` best of all vectors, best first, ties in corpus order."""
         queries = np.ascontiguousarray(queries, dtype=np.float32)
+        scan = self._scan_for_one if len(queries) == 1 else self._scan_for_many
+        best = Best(len(queries), count)
+        for part in self._pool.map(lambda at: scan(queries, count, *self._bounds[at : at + 2]), range(self._parts)):
+            best.take(part.queries, part.positions, part.scores)
+        ends = np.searchsorted(best.queries, np.arange(1, len(queries)))
+        return list(zip(np.split(best.positions, ends), np.split(best.scores, ends), strict=True))
 
-        def part(first: int, last: int) -> tuple[Vectors, NDArray[np.int64]]:
-            wanted = min(count, last - first)
-            scores, found = faiss.knn(queries, self._vectors[first:last], wanted, faiss.METRIC_INNER_PRODUCT)
-            return scores, found + first
+    @property
+    def _parts(self) -> int:
+        return len(self._bounds) - 1
 
-        parts = list(self._pool.map(part, self._bounds[:-1], self._bounds[1:]))
-        scores, found = (np.concatenate([part[at] for part in parts], axis=1) for at in (0, 1))
-        merged = (sort_best_first(ids, row) for ids, row in zip(found, scores, strict=True))
-        return [(ids[:count], row[:count]) for ids, row in merged]
+    def _scan_for_one(self, queries: Vectors, count: int, first: int, last: int) -> Best:
+        # FAISS reads the vectors where they are: for a lone query that counts more than how fast it multiplies.
+        best, wanted = Best(1, count), min(count, last - first)
+        scores, found = faiss.knn(queries, self._vectors[first:last], wanted, faiss.METRIC_INNER_PRODUCT)
+        best.take(np.zeros(wanted, np.int64), found[0] + first, scores[0])
+        return best
+
+    def _scan_for_many(self, queries: Vectors, count: int, first: int, last: int) -> Best:
+        # A column per query: with the vectors as the left side of the product, few queries cost little.
+        columns = np.ascontiguousarray(queries.T)
+        # In the file the vectors stand at no multiple of four bytes; NumPy would copy them into new memory each time.
+        copied = np.empty((COPIED, queries.shape[1]), np.float32)
+        scores = np.empty((min(SCANNED, last - first), len(queries)), np.float32)
+        best = Best(len(queries), count)
+        for start in range(first, last, SCANNED):
+            held = scores[: min(SCANNED, last - start)]
+            for at in range(0, len(held), COPIED):
+                rows = copied[: min(COPIED, len(held) - at)]
+                np.copyto(rows, self._vectors[start + at : start + at + len(rows)])
+                np.matmul(rows, columns, out=held[at : at + len(rows)])
+            best.add(held, start)
+        return best
+
+
+class Best:
+    """The best of what was scanned so far: per query in order, best first, ties in corpus order."""
+
+    def __init__(self, queries: int, count: int) -> None:
+        self._number, self._count = queries, count
+        self.queries, self.positions = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.scores = np.empty(0, np.float32)
+        self._floor: Vectors | None = None  # the score of the last one of each query, once there are enough
+
+    def add(self, scores: Vectors, start: int) -> None:
+        """Take the scores [documents, queries] of documents that follow those so far, the first one at ``start``."""
+        if self._floor is None and len(scores) > self._count:
+            # Most are out at once: sorting all of them would take longer than their product.
+            least = len(scores) - self._count
+            rows, queries = np.nonzero(scores >= np.partition(scores.T, least, axis=1)[:, least])
+        elif self._floor is None:
+            rows, queries = (at.ravel() for at in np.indices(scores.shape))
+        else:
+            # Not those that are equal: the earlier documents win.
+            rows, queries = np.nonzero(scores > self._floor)
+        if len(rows):
+            self.take(queries, rows + start, scores[rows, queries])
+
+    def take(self, queries: NDArray[np.int64], positions: NDArray[np.int64], scores: Vectors) -> None:
+        """Keep the best of those so far and of these, given as columns."""
+        queries = np.concatenate((self.queries, queries))
+        positions, scores = np.concatenate((self.positions, positions)), np.concatenate((self.scores, scores))
+        order = np.lexsort((positions, -scores, queries))
+        queries = queries[order]
+        places = np.arange(len(order)) - np.searchsorted(queries, np.arange(self._number))[queries]
+        within = places < self._count
+        self.queries, self.positions, self.scores = queries[within], positions[order][within], scores[order][within]
+        if len(self.queries) == self._number * self._count:
+            self._floor = self.scores[self._count - 1 :: self._count]
 
 
 def sort_best_first(positions: NDArray[Any], scores: Vectors) -> tuple[NDArray[np.int64], Vectors]:

@@ -10,16 +10,18 @@ from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument,
 
 # In order of preference. ``contents`` with the title as its first line is the form of Search-R1's corpora,
 # ``_id`` that of BEIR's.
-TEXT = ("text", "contents", "content", "body")
+TEXT = ("text", "contents", "content", "body", "正文", "内容")
 NAMES = {
     "id": ("id", "_id", "doc_id"),
-    "title": ("title", "headline"),
-    "published": ("published", "published_at", "date", "time", "timestamp"),
+    "title": ("title", "headline", "标题"),
+    "published": ("published", "published_at", "date", "time", "timestamp", "日期", "发布日期"),
     "type": ("type", "kind"),
     "language": ("language", "lang"),
     "url": ("url", "link"),
     "entities": ("entities",),
     "source": ("source",),
+    "house": ("house", "broker", "institution", "机构", "研究机构", "券商"),
+    "rating": ("rating", "recommendation", "评级", "投资评级"),
 }
 KNOWN = {name for names in (*NAMES.values(), TEXT) for name in names}
 DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%Y年%m月%d日", "%Y%m%d", "%Y/%m/%d %H:%M:%S")
@@ -39,9 +41,11 @@ def read_record(row: object, source: str, place: str, limits: Limits) -> Iterato
         return
     published: datetime | None = None
     entities: tuple[str, ...] = ()
+    house = rating = ""
     try:
         published = parse_time(get_first(row, NAMES["published"]))
         entities = read_names(get_first(row, NAMES["entities"]))
+        house, rating = read_scalar(row, "house"), read_scalar(row, "rating")
     except Unreadable as error:
         yield ParseIssue(source, place, str(error), lost=False)
     yield ParsedDocument(
@@ -55,6 +59,8 @@ def read_record(row: object, source: str, place: str, limits: Limits) -> Iterato
         read_scalar(row, "language"),
         read_scalar(row, "url"),
         entities,
+        house=house,
+        rating=rating,
         metadata=read_metadata(row),
     )
 

@@ -1,11 +1,14 @@
-"""Parser of Parquet: one document per row, under the same field names as JSONL."""
+"""Parsers of Parquet and CSV: one document per row, under the same field names as JSONL."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from typing import Any
 
 from fathom.core.errors import MissingExtra
+from fathom.domain.text.encodings import decode_text
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
 from fathom.services.retrieval.corpus.parse.records import KNOWN, TEXT, read_record
 
@@ -49,6 +52,30 @@ def read_parquet(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDoc
                 yield from read_record(values, source, f"row {start + offset + 1}", limits)
         except (pa.ArrowException, OSError, ValueError) as error:
             yield ParseIssue(source, f"rows {start + 1} to {row}", f"cannot be read: {error}")
+
+
+def read_csv(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """Yield the document or issue of each row; an issue alone when no column is a text."""
+    decoded = decode_text(data)
+    if decoded is None:
+        yield ParseIssue(source, "file", "is no text in an encoding that is known")
+        return
+    # A cell may be as long as a document; the default of the package is a fortieth of that.
+    csv.field_size_limit(8 * limits.text_chars)
+    rows = csv.DictReader(io.StringIO(decoded.text, newline=""))
+    try:
+        if not set(rows.fieldnames or ()) & set(TEXT):
+            columns = ", ".join((rows.fieldnames or [])[:20])
+            yield ParseIssue(source, "file", f"no column of {', '.join(TEXT)}; there are {columns or 'none'}")
+            return
+        for number, row in enumerate(rows, start=2):
+            if number - 1 > limits.documents:
+                yield ParseIssue(source, f"row {number}", f"the limit of {limits.documents:,} documents is reached")
+                return
+            # Cells beyond the header come under no name.
+            yield from read_record({name: cell for name, cell in row.items() if name}, source, f"row {number}", limits)
+    except csv.Error as error:
+        yield ParseIssue(source, f"line {rows.line_num}", f"is no CSV that can be read: {error}")
 
 
 def open_parquet(pa: Any, data: bytes) -> Any:
