@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -13,7 +14,6 @@ from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.domain import frames
 from fathom.domain.decoding import Decoder, DecodingLimits
-from fathom.domain.programs.language import EURO
 from fathom.hosting.deps import Deps
 from fathom.services.datafetch.catalog.frameworks.rpc import check_framework, get_framework_file, list_frameworks
 from fathom.services.datafetch.catalog.naming import find_catalog_ids
@@ -32,6 +32,7 @@ from fathom.services.datafetch.convert import (
 )
 from fathom.services.datafetch.discovery.association import Association
 from fathom.services.datafetch.discovery.connectors import list_connectors
+from fathom.services.datafetch.discovery.probing import probe_connector
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
@@ -229,8 +230,12 @@ class DatafetchServicer:
         arrow = await self._load_arrow(request.sheet_id)
         xlsx = request.format == pb.EXPORT_FORMAT_XLSX
         columns = await self._load_columns(request.sheet_id) if xlsx else []
-        data = await asyncio.to_thread(as_xlsx, arrow, columns) if xlsx else await asyncio.to_thread(as_csv, arrow)
-        key = f"exports/{request.sheet_id}.{'xlsx' if xlsx else 'csv'}"
+        has_parentheses = request.negatives == pb.NEGATIVE_STYLE_PARENTHESES
+        write = partial(as_xlsx, arrow, columns) if xlsx else partial(as_csv, arrow)
+        data = await asyncio.to_thread(write, has_parentheses=has_parentheses)
+        # Both forms may be asked for at once.
+        style = ".parentheses" if has_parentheses else ""
+        key = f"exports/{request.sheet_id}{style}.{'xlsx' if xlsx else 'csv'}"
         stored = await self._store.put(key, data, XLSX if xlsx else "text/csv; charset=utf-8")
         return pb.ExportTableResponse(file=to_ref(stored))
 
@@ -348,6 +353,10 @@ class DatafetchServicer:
     async def ListConnectors(self, request: pb.ListConnectorsRequest, call: Call) -> pb.ListConnectorsResponse:
         return list_connectors(self._config, self._outside.vendors)
 
+    async def ProbeConnector(self, request: pb.ProbeConnectorRequest, call: Call) -> pb.ProbeConnectorResponse:
+        databases = self._engine.warehouse.databases
+        return await probe_connector(request, self._outside.vendors, databases, call.deadline)
+
     async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
         return list_frameworks(self._engine.frameworks, request)
 
@@ -372,9 +381,7 @@ class DatafetchServicer:
             given = check_program(request.program)
             program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
             if program is not None:
-                # Economies have many series, and the euro is the base of all rates.
-                bare = [EURO, *(one.id for one in self._engine.layer.entities.values() if one.kind == "economy")]
-                unused = find_unused(request.question, seen.mentions, program.words, program.series, bare)
+                unused = find_unused(request.question, seen.mentions, program, self._engine.layer.entities)
                 response.program.CopyFrom(program_to_proto(program, sheets, unused))
         return response
 

@@ -36,6 +36,7 @@ from fathom.services.gateway.bodies import (
     ConsentState,
     ConversationEdit,
     Limits,
+    NegativesQuery,
     PageSize,
     PageToken,
     ProposedMeaning,
@@ -78,7 +79,7 @@ DOCUMENTED_MESSAGES = (
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse, planner.ListPromptsResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
-    memory.ListFactsResponse, memory.PutFactResponse,
+    memory.ListFactsResponse, memory.ListStancesResponse, memory.PutFactResponse,
     policy.ListModelsResponse, retrieval.ImportDocumentResponse,
 )  # fmt: skip
 
@@ -386,9 +387,10 @@ def add_tables(app: FastAPI, engine: Engine) -> None:
         name: Annotated[
             str, Query(max_length=200, description="The file's name without its end; empty is the id.")
         ] = "",
+        negatives: NegativesQuery = "minus",
     ) -> Response:
         """Return the full table as a file."""
-        file = await engine.export_table(sheet_id, format)
+        file = await engine.export_table(sheet_id, format, has_parentheses=negatives == "parentheses")
         return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
 
 

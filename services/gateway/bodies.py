@@ -29,6 +29,9 @@ CONSENTS = {
     "refused": trajectory.CONSENT_REFUSED,
 }
 
+# How negative numbers are written: -1.5 or (1.5).
+Negatives = Literal["minus", "parentheses"]
+NEGATIVES = "How negative numbers are written: minus for -1.5, parentheses for (1.5)."
 Role = Literal["date", "label", "value", "ignored"]
 Way = Literal["", "last", "sum", "mean"]
 # The largest numbers that the contract's fields hold.
@@ -40,6 +43,7 @@ MAX_SOURCES_OFF = 32
 # What several routes take.
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
+NegativesQuery = Annotated[Negatives, Query(description=NEGATIVES)]
 PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 

@@ -291,11 +291,17 @@ class Engine:
         finally:
             await asyncio.shield(self._store.delete(stored.key))
 
-    async def export_table(self, sheet_id: str, kind: str) -> File:
-        """Return the whole sheet as a file of ``kind`` csv or xlsx; raise ``InvalidField`` for another kind."""
+    async def export_table(self, sheet_id: str, kind: str, *, has_parentheses: bool = False) -> File:
+        """Return the whole sheet as a file of ``kind`` csv or xlsx; raise ``InvalidField`` for another kind.
+
+        With ``has_parentheses``, negative numbers stand in them.
+        """
         if kind not in FORMATS:
             raise InvalidField("format", f"must be one of {', '.join(FORMATS)}")
-        request = data.ExportTableRequest(sheet_id=checked_id("sheet_id", sheet_id), format=FORMATS[kind])
+        style = data.NEGATIVE_STYLE_PARENTHESES if has_parentheses else data.NEGATIVE_STYLE_MINUS
+        request = data.ExportTableRequest(
+            sheet_id=checked_id("sheet_id", sheet_id), format=FORMATS[kind], negatives=style
+        )
         file = (await self._clients.datafetch.export_table(request)).file
         return File(f"{sheet_id}.{kind}", file.content_type, await read_ref(self._store, file))
 

@@ -33,6 +33,8 @@ RETRY_S = 5.0
 # A database server may start together with the service.
 START_RETRY, START_S = RetryPolicy(attempts=None, first_delay_s=0.2, max_delay_s=2.0), 30.0
 PROBE_S = 5.0
+# SQLSTATE of a PostgreSQL that has no room left: callers read of it as of a full SQLite file.
+DISK_FULL = "53100"
 # What callers read of a failure; address and path are the operator's affair, who reads them at the start.
 NAME = "memory's database"
 
@@ -204,6 +206,9 @@ def create_sqlite_engine(url: URL, path: Path, name: str) -> Engine:
         switch_to_wal(connection, name)
         # SQLite does not enforce foreign keys unless each connection asks for it.
         connection.execute("pragma foreign_keys = on")
+        # What is erased is overwritten, instead of lying in free pages until these are used again. Some builds of
+        # SQLite do so by default, others do not.
+        connection.execute("pragma secure_delete = on")
 
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("begin immediate"))
@@ -223,6 +228,8 @@ def to_typed_error(error: BaseException, name: str, *, is_operator: bool = False
     cause = error.orig if isinstance(error, exc.DBAPIError) else error
     is_sqlite = isinstance(cause, sqlite3.Error)
     said = str(cause).strip().partition("\n")[0] if is_operator or is_sqlite else type(cause).__name__
+    if getattr(cause, "sqlstate", None) == DISK_FULL:
+        said = "database or disk is full"
     # OperationalError is a subclass of DatabaseError, so it must be tested first.
     temporary = (sqlite3.OperationalError, exc.OperationalError, exc.InterfaceError, exc.InternalError)
     if isinstance(error, temporary) or (isinstance(error, exc.DBAPIError) and error.connection_invalidated):

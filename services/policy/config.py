@@ -48,7 +48,7 @@ class RulesModel(ModelSettings):
     max_tokens: int = Field(default=16_384, ge=1)
     """Default number of new tokens per completion."""
     running: int = Field(default=64, ge=1)
-    """Concurrent generations; each takes about a millisecond."""
+    """Concurrent generations; each takes a millisecond, some tenths of a second where the encoder rates passages."""
 
 
 class TransformersModel(ModelSettings):

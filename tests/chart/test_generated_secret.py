@@ -7,10 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from tests.chart.api_server import answering
-from tests.chart.rendering import CHART, TOOLS, Document
+from tests.chart.rendering import CHART, TOOLS, Document, read_documents
 
 NAME = "fathom-object-store"
 
@@ -28,7 +26,7 @@ def secret(there: Mapping[str, Mapping[str, Any]], *settings: str) -> Document |
         command += [word for setting in settings for word in ("--set", setting)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    found = [document for document in yaml.safe_load_all(done.stdout) if document["kind"] == "Secret"]
+    found = [document for document in read_documents(done.stdout) if document["kind"] == "Secret"]
     return found[0] if found else None
 
 

@@ -14,14 +14,13 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
-import yaml
 
 from deploy import images, manifests
 from fathom.core.errors import FathomError
 from fathom.services.retrieval.tools import index_job
 from fathom.trainers.jobs import ray_job
 from tests.chart import test_policies, test_ray
-from tests.chart.rendering import TOOLS, Document, by_key, containers, pods
+from tests.chart.rendering import TOOLS, Document, by_key, containers, pods, read_documents
 from tests.chart.test_render import CUSTOM
 
 KUBECTL = TOOLS / "kubectl"
@@ -48,12 +47,12 @@ def build_kustomization(folder: str) -> tuple[Document, ...]:
     """Return what `kubectl apply -k` would send."""
     command = [str(KUBECTL), "kustomize", str(manifests.FOLDER / folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return tuple(yaml.load_all(done.stdout, Loader=test_ray.FAST))
+    return read_documents(done.stdout)
 
 
 @functools.cache
 def job_of(path: Path) -> Document:
-    (document,) = yaml.safe_load_all(path.read_text())
+    (document,) = read_documents(path.read_text())
     found: Document = document
     return found
 

@@ -12,11 +12,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, pods, render
+from tests.chart.rendering import CHART, FAST, ROOT, Document, HelmFailed, by_key, pods, render
 
 CRDS = ROOT.parent / "shared" / "data" / "kuberay_crds"
 SCHEMAS = ROOT / "tests" / "golden" / "schemas"
-FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FILES = {"RayJob": "ray.io_rayjobs.yaml", "RayService": "ray.io_rayservices.yaml"}
 
 

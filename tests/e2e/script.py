@@ -104,6 +104,8 @@ class Script:
     """Thoughts of a thinking model before its first call."""
     findings: list[trajectory.Finding] = field(default_factory=list)
     answer_material: list[trajectory.Material] = field(default_factory=list)
+    cited: list[int] = field(default_factory=lambda: [1, 2, 3])
+    """Numbers of the material that the answer cites."""
     drafts: list[str] = field(default_factory=list)
     """Drafts that the model wrote before its answer, each taken back by a check."""
 
@@ -224,7 +226,7 @@ class Script:
         usage = common.Usage(prompt_tokens=5_120, completion_tokens=640, duration_ms=1_900)
         answer = trajectory.Answer(
             markdown=self.answer,
-            cited=[1, 2, 3],
+            cited=self.cited,
             model=played_by(request.model),
             findings=self.findings,
             material=self.answer_material,

@@ -187,3 +187,45 @@ async def test_numbers_are_shown_as_the_reader_wants_them_for_this_table(
         await page.get_by_role("menuitemradio", name=thousand, exact=True).press("Enter")
         await expect(first).to_have_text(["AAA", "1,235", "13", "2019"])
         assert (watched.outside, watched.complaints) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("locale", "settings", "label", "copy", "numbers", "million"),
+    [
+        ("en-US", "Settings", "Negative numbers", "Copy", "Numbers", "millions"),
+        ("zh-CN", "设置", "负数", "复制", "数字", "百万"),
+    ],
+)
+async def test_negative_numbers_stand_in_parentheses_in_tables_copies_and_files(
+    browser: Browser, locale: str, settings: str, label: str, copy: str, numbers: str, million: str
+) -> None:
+    async with serve_script(AmountScript(answer="{{table:sheet_1}}")) as house:
+        watched = await open_page(browser, house.url, locale=locale)
+        page = watched.page
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await ask(page)
+        table = page.locator(".answer .table")
+        second = table.locator("tbody tr").last.locator("td")
+        await expect(second).to_have_text(["BBB", "-98,765,432.00", "–", "2020"])
+        await page.get_by_role("button", name=settings, exact=True).click()
+        await page.get_by_label(label).select_option("parentheses")
+        await page.keyboard.press("Escape")
+        await expect(second).to_have_text(["BBB", "(98,765,432.00)", "–", "2020"])
+        await table.get_by_role("button", name=numbers).press("Enter")
+        await page.get_by_role("menuitemradio", name=million, exact=True).press("Enter")
+        await page.keyboard.press("Escape")
+        await expect(second.nth(1)).to_have_text("(98.77)")
+        await table.get_by_role("button", name=copy, exact=True).click()
+        await page.wait_for_function("navigator.clipboard.readText().then((text) => text.includes('BBB'))")
+        assert "BBB\t(98765432)\t\t2020" in await page.evaluate("navigator.clipboard.readText()")
+        async with page.expect_download() as event:
+            await table.get_by_role("link", name="CSV").click()
+        assert "BBB,(98765432.0),,2020" in (await (await event.value).path()).read_text("utf-8-sig")
+        await page.locator(".tools .export").click()
+        async with page.expect_download() as event:
+            await page.get_by_role("menuitem", name="Markdown").click()
+        assert "(98,765,432)" in (await (await event.value).path()).read_text("utf-8")
+        # It is kept with the browser.
+        await page.reload()
+        await expect(second.nth(1)).to_have_text("(98.77)")
+        assert (watched.outside, watched.complaints) == ([], [])

@@ -39,7 +39,7 @@ class Preferences:
     def collate(self, rows: Sequence[Preference]) -> DataProto:
         return pair_batch(rows, self.pad)
 
-    def parts(self, data: DataProto) -> list[Tensor]:
+    def parts(self, network: PolicyNetwork, data: DataProto) -> list[Tensor]:
         """Return the rows of each micro-batch: whole pairs, so half as many pairs as rows fit."""
         # The loss is of a difference: both sides of a pair must be in one pass, or their graphs would have to be kept.
         size = max(1, self.config.actor.ppo_micro_batch_size_per_gpu // 2)

@@ -49,7 +49,7 @@ class Objective(Protocol[Taken]):
 
     def collate(self, rows: Sequence[Taken]) -> DataProto: ...
 
-    def parts(self, data: DataProto) -> list[Tensor]:
+    def parts(self, network: PolicyNetwork, data: DataProto) -> list[Tensor]:
         """Return the row indices of each micro-batch."""
         ...
 
@@ -77,8 +77,8 @@ class Imitation:
     def collate(self, rows: Sequence[Row]) -> DataProto:
         return batch(rows, self.pad)
 
-    def parts(self, data: DataProto) -> list[Tensor]:
-        return passes(data, self.config.actor)
+    def parts(self, network: PolicyNetwork, data: DataProto) -> list[Tensor]:
+        return passes(data, self.config.actor, is_packed=network.packed)
 
     def loss(self, network: PolicyNetwork, data: DataProto, rows: Tensor) -> tuple[Tensor, dict[str, float]]:
         # Of the whole batch, not the micro-batch: a mean of means would weigh the tokens of short rows more.
@@ -176,7 +176,7 @@ class ImitationTrainer(Generic[R]):
         self.network.train()
         data = self.objective.collate(rows).to(device_of(self.network))
         metrics: dict[str, float] = {}
-        for part in self.objective.parts(data):
+        for part in self.objective.parts(self.network, data):
             loss, shares = self.objective.loss(self.network, data, part)
             loss.backward()
             add(metrics, shares)
@@ -196,7 +196,7 @@ class ImitationTrainer(Generic[R]):
         self.network.eval()
         data = self.objective.collate(self.held).to(device_of(self.network))
         metrics: dict[str, float] = {}
-        for part in self.objective.parts(data):
+        for part in self.objective.parts(self.network, data):
             add(metrics, self.objective.loss(self.network, data, part)[1])
         return {f"val/{name}": value for name, value in metrics.items()}
 

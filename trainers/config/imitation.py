@@ -27,7 +27,7 @@ class ImitationConfig(Settings):
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
     """DPO: assumed share of pairs with swapped labels."""
     sft_weight: float = Field(default=0.0, ge=0)
-    """DPO: weight of the chosen side's negative log-likelihood (RPO)."""
+    """DPO: weight of the chosen side's negative log-likelihood per token (RPO)."""
 
     @model_validator(mode="after")
     def smoothing_has_its_loss(self) -> Self:

@@ -42,12 +42,13 @@ class BatchingConfig(Settings):
     use_dynamic_bsz: bool = False
     """Split by tokens instead of rows."""
     ppo_max_token_len_per_gpu: int = Field(default=16384, ge=1)
-    """Tokens per forward pass with ``use_dynamic_bsz``: rows times the longest; with ``use_remove_padding`` the sum,
-    in which a prompt that several rows have counts once.
+    """Tokens per forward pass with ``use_dynamic_bsz``: rows times the longest; of rows joined by
+    ``use_remove_padding`` the sum, in which a prompt that several rows have counts once.
     """
-    use_remove_padding: bool = False
+    use_remove_padding: bool | None = None
     """Join the rows of a forward pass to one sequence without padding, with attention within each row; rows with equal
-    prompts, as those of a group, share the prompt's computation.
+    prompts, as those of a group, share the prompt's computation. None joins them where the model's attention allows it
+    and no ranks share a sequence.
     """
     ppo_epochs: int = Field(default=1, ge=1)
     """Passes over a batch."""

@@ -44,7 +44,8 @@ class Actor:
 
         # In the mode of the update: another state of dropout would make ratios of its own.
         self.model.train()
-        return without_gradient(data, self.config, compute, self.network.device)
+        network = self.network
+        return without_gradient(data, self.config, compute, network.device, is_packed=network.packed)
 
     def update_policy(self, data: DataProto) -> dict[str, float]:
         """Make ``ppo_epochs`` passes in mini-batches of whole groups; return metrics under ``actor/``.
@@ -71,7 +72,10 @@ class Actor:
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
                 totals = replace(totals, width=self.config.loss_scale_factor or totals.width)
                 taught = self.with_gradient(mini)
-                rows = [crop_padding(taught[part]).to(device) for part in passes(taught, self.config)]
+                rows = [
+                    crop_padding(taught[part]).to(device)
+                    for part in passes(taught, self.config, is_packed=self.network.packed)
+                ]
                 # Before the first optimiser step learner and sampler hold the same weights; later the difference would
                 # include learning.
                 first = found is not None and not norms

@@ -25,7 +25,13 @@ class Critic:
     def compute_values(self, data: DataProto) -> DataProto:
         """Compute ``values`` [B, T] float32, 0 on padding."""
         self.model.train()
-        return without_gradient(data, self.config, lambda rows: {"values": self.model(rows)}, self.model.device)
+        return without_gradient(
+            data,
+            self.config,
+            lambda rows: {"values": self.model(rows)},
+            self.model.device,
+            is_packed=self.model.packed,
+        )
 
     def update_critic(self, data: DataProto) -> dict[str, float]:
         """Make ``ppo_epochs`` passes in mini-batches of whole groups; return metrics under ``critic/``.
@@ -41,7 +47,10 @@ class Critic:
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
-                rows = [crop_padding(mini[part]).to(device) for part in passes(mini, self.config)]
+                rows = [
+                    crop_padding(mini[part]).to(device)
+                    for part in passes(mini, self.config, is_packed=self.model.packed)
+                ]
                 parts = [self.backward(part, totals) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())

@@ -148,20 +148,20 @@ def crop_padding(data: DataProto) -> DataProto:
     return DataProto(found, dict(data.non_tensor_batch), dict(data.meta_info))
 
 
-def passes(data: DataProto, batching: BatchingConfig) -> list[Tensor]:
+def passes(data: DataProto, batching: BatchingConfig, *, is_packed: bool) -> list[Tensor]:
     """Return the row indices of each micro-batch.
 
     Micro-batches have equal numbers of rows, or with ``use_dynamic_bsz`` bounded numbers of tokens: of padded ones,
-    rows of similar length together, or with ``use_remove_padding`` of those that are computed, to which a prompt that
-    several rows of a pass have adds once. Every row occurs exactly once, so results can be put back in order by these
-    indices.
+    rows of similar length together, or with ``is_packed`` (rows joined without padding) of those that are computed, to
+    which a prompt that several rows of a pass have adds once. Every row occurs exactly once, so results can be put back
+    in order by these indices.
     """
     if batching.use_dynamic_bsz:
         lengths = [int(length) for length in data.tensor("attention_mask").sum(dim=-1)]
         # Attention and activations grow with tokens, not rows: bounding tokens lets short rows share a pass without a
         # long one exceeding memory.
         limit = batching.ppo_max_token_len_per_gpu
-        found = pack_passes(data, lengths, limit) if batching.use_remove_padding else micro_batches(lengths, limit)
+        found = pack_passes(data, lengths, limit) if is_packed else micro_batches(lengths, limit)
         # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
         return [torch.tensor(rows) for rows in split_largest(found, max_over_ranks(len(found)))]
     return list(torch.arange(len(data)).split(batching.ppo_micro_batch_size_per_gpu))
@@ -204,14 +204,16 @@ def without_gradient(
     batching: BatchingConfig,
     compute: Callable[[DataProto], dict[str, Tensor]],
     device: torch.device,
+    *,
+    is_packed: bool,
 ) -> DataProto:
-    """Run ``compute`` on each micro-batch on ``device``.
+    """Run ``compute`` on each micro-batch on ``device``, split as ``passes`` does.
 
     Returns its fields as [B, T] float32 on the CPU, in row order, 0 on padding.
     """
     shape = data.tensor("responses").shape
     found: dict[str, Tensor] = {}
-    for rows in passes(data, batching):
+    for rows in passes(data, batching, is_packed=is_packed):
         for name, values in compute(crop_padding(data[rows]).to(device)).items():
             into = found.setdefault(name, torch.zeros(shape, dtype=torch.float32))
             into[rows, : values.shape[1]] = values.to(torch.float32).cpu()

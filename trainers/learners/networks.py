@@ -17,7 +17,7 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.config.learning import BatchingConfig
 from fathom.trainers.learners.forward import Tokens, response_tokens, response_values
-from fathom.trainers.learners.packing import install_packing
+from fathom.trainers.learners.packing import find_obstacle, install_packing
 from fathom.trainers.learners.ranks import fsdp
 from fathom.trainers.learners.ranks.tensor import divide_layers
 from fathom.trainers.learners.ranks.ulysses import Split
@@ -67,9 +67,9 @@ class PolicyNetwork(nn.Module):
     def __init__(self, language_model: Any, placement: Placement, batching: BatchingConfig | None = None) -> None:
         super().__init__()
         batching = batching or BatchingConfig()
-        self.placement, self.packed = placement, batching.use_remove_padding
+        self.placement, self.packed = placement, choose_packing(language_model, batching)
         self.device = torch.device(placement.device)
-        self.split = prepare_attention(language_model, batching)
+        self.split = Split.of(batching.ulysses_sequence_parallel_size, language_model)
         self.language_model = language_model
         # Last, when all modules of the network exist: parameters added to a sharded module later would stay whole on
         # every rank.
@@ -97,9 +97,9 @@ class ValueModel(nn.Module):
     ) -> None:
         super().__init__()
         batching = batching or BatchingConfig()
-        self.placement, self.packed = placement or Placement(), batching.use_remove_padding
+        self.placement, self.packed = placement or Placement(), choose_packing(language_model, batching)
         self.device = torch.device(self.placement.device)
-        self.split = prepare_attention(language_model, batching)
+        self.split = Split.of(batching.ulysses_sequence_parallel_size, language_model)
         self.trunk = language_model.get_decoder()
         # One value per token; the output layer of the language model is not used, and its gradient not computed.
         self.head = nn.Linear(language_model.config.hidden_size, 1).to(device_of(language_model))
@@ -114,11 +114,17 @@ class ValueModel(nn.Module):
             return response_values(self.trunk, self.head, data, self.split, packed=self.packed)
 
 
-def prepare_attention(language_model: Any, batching: BatchingConfig) -> Split | None:
-    """Install the attention that the batching needs; return the ranks that share a sequence, None when none do."""
-    if batching.use_remove_padding:
+def choose_packing(language_model: Any, batching: BatchingConfig) -> bool:
+    """Return whether rows are joined without padding, and install the attention that this needs.
+
+    Raises ``InvalidField("use_remove_padding")`` where the settings ask for it and the model does not allow it.
+    """
+    wanted = batching.use_remove_padding
+    if wanted is None:
+        wanted = batching.ulysses_sequence_parallel_size == 1 and not find_obstacle(language_model)
+    if wanted:
         install_packing(language_model)
-    return Split.of(batching.ulysses_sequence_parallel_size, language_model)
+    return wanted
 
 
 def device_of(module: nn.Module) -> torch.device:

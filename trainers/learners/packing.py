@@ -116,19 +116,29 @@ def place_rows(heads: Sequence[int], tokens: Sequence[int], prompts: Sequence[in
     return tuple(places)
 
 
-def install_packing(model: Any) -> None:
-    """Let ``model``'s attention respect row boundaries.
+def find_obstacle(model: Any) -> str:
+    """Return why rows of ``model`` cannot be joined; "" where they can.
 
-    Raises ``InvalidField("use_remove_padding")`` for a model that mixes tokens by other means than attention, such as
-    convolutions or recurrences, or with attention that this one does not compute.
+    It mixes tokens by other means than attention, such as convolutions or recurrences, or with attention that
+    ``attend_within_rows`` does not compute.
     """
     for layer in layers(model):
         # Any other mixture of tokens would run across the boundaries without a sign of it.
         if not any(getattr(module, "is_causal", False) for module in layer.modules()):
-            raise InvalidField(SETTING, f"{type(layer).__name__} has no causal attention: rows would mix in it")
+            return f"{type(layer).__name__} has no causal attention: rows would mix in it"
     kinds = set(getattr(model.config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
     if kinds or getattr(model.config, "attn_logit_softcapping", None):
-        raise InvalidField(SETTING, f"attention of {type(model).__name__} is not supported: {sorted(kinds)}")
+        return f"attention of {type(model).__name__} is not supported: {sorted(kinds)}"
+    return ""
+
+
+def install_packing(model: Any) -> None:
+    """Let ``model``'s attention respect row boundaries.
+
+    Raises ``InvalidField("use_remove_padding")`` where it cannot.
+    """
+    if obstacle := find_obstacle(model):
+        raise InvalidField(SETTING, obstacle)
     # By transformers' own registry, as for sequence parallelism: no model class is changed.
     AttentionInterface.register(ATTENTION, attend_within_rows)
     model.set_attn_implementation(ATTENTION)

@@ -28,4 +28,5 @@ class Reference:
             self.config,
             lambda rows: {"ref_log_prob": self.network(rows, temperature).log_probs},
             self.network.device,
+            is_packed=self.network.packed,
         )

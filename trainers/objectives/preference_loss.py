@@ -40,16 +40,16 @@ def preference_loss(
     D = (chosen - its reference) - (rejected - its reference) in nats, inputs [B] float. ``sigmoid`` takes
     ``label_smoothing`` e in [0, 0.5): -(1 - e) logsig(beta D) - e logsig(-beta D) (arXiv 2305.18290); ``ipo``: (D - 1 /
     (2 beta))^2 with D of per-token means, which needs ``lengths`` of chosen and rejected in tokens (arXiv 2310.12036);
-    ``hinge``: max(0, 1 - beta D) (arXiv 2305.10425). ``sft_weight`` adds the mean negative log-likelihood per chosen
-    sequence (RPO, arXiv 2404.19733). Rewards are beta times the log-ratio. Raises ``InvalidField`` for settings that
-    are invalid or do not fit together.
+    ``hinge``: max(0, 1 - beta D) (arXiv 2305.10425). ``sft_weight`` adds the negative log-likelihood per token of the
+    chosen sequence, averaged over sequences (RPO, arXiv 2404.19733), and needs ``lengths`` too. Rewards are beta times
+    the log-ratio. Raises ``InvalidField`` for settings that are invalid or do not fit together.
     """
     if beta <= 0:
         raise InvalidField("beta", "must be above 0")
     if not 0.0 <= label_smoothing < 0.5 or (label_smoothing and kind != "sigmoid"):
         raise InvalidField("label_smoothing", "must be in [0, 0.5), and belongs to the sigmoid loss")
-    if kind == "ipo" and lengths is None:
-        raise InvalidField("lengths", "the ipo loss compares means per token, and needs how many there are")
+    if lengths is None and (kind == "ipo" or sft_weight):
+        raise InvalidField("lengths", "the ipo loss and sft_weight are of means per token, and need how many there are")
     # Log-ratios to the reference are the implicit rewards: the partition function of the prompt cancels in their
     # difference.
     won, lost = chosen - reference_chosen, rejected - reference_rejected
@@ -67,8 +67,11 @@ def preference_loss(
         terms = (won / lengths[0] - lost / lengths[1] - 1.0 / (2.0 * beta)) ** 2
     else:
         raise InvalidField("loss_type", f"{kind!r} is not one of sigmoid, ipo, hinge")
-    # The likelihood of the chosen side may fall while the margin grows; this term holds it up.
-    loss = terms.mean() - sft_weight * chosen.mean()
+    loss = terms.mean()
+    if sft_weight and lengths is not None:
+        # The likelihood of the chosen side may fall while the margin grows; this term holds it up. Per token, so that a
+        # weight of 1 is of the size of the preference loss: a sum over a long answer would drown it.
+        loss = loss - sft_weight * (chosen / lengths[0]).mean()
     with torch.no_grad():
         measured = (beta * won.mean(), beta * lost.mean(), (won > lost).float().mean(), beta * difference.mean())
     return PreferenceLoss(loss, *measured)

@@ -30,6 +30,7 @@ def answers(
         ".fathom"
     ),
     json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per grade.")] = False,
+    page: Annotated[Optional[Path], typer.Option(help="Write a report as HTML, too.")] = None,  # noqa: UP045
 ) -> None:
     """Grade a sample of the runs so far, with the graders of training."""
     from fathom.cli.answers import Sample, run
@@ -38,7 +39,7 @@ def answers(
         raise InvalidField("reward", "give --planner with --reward, or neither")
     endpoints = {"planner": planner, "reward": reward} if planner else {}
     sample = Sample(share, seed, limit)
-    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, json_lines)
+    run(home, endpoints, grader or ["tool_steps", "code"], sample, references, json_lines, page)
 
 
 @app.command()
@@ -139,7 +140,10 @@ def set33(
 def public(
     name: Annotated[
         str,
-        typer.Argument(help="nq_open, qed_nq, 2wiki, musique, webshaper, tatqa, cmrc2018, fincuge, bull or defog_sql."),
+        typer.Argument(
+            help="nq_open, qed_nq, 2wiki, musique, webshaper, tatqa, cmrc2018, fincuge, bull, defog_sql or "
+            "deep_research_bench."
+        ),
     ],
     data: Annotated[Path, typer.Option(help="Folder with the public sets, a folder each.")] = Path("../shared/data"),
     model: Annotated[str, typer.Option(help="Model that answers; by default the stack's.")] = "",
@@ -150,6 +154,10 @@ def public(
     ] = Path("public"),
     planner: Annotated[str, typer.Option(help="URL of a planner; by default the local stack's.")] = "",
     gateway: Annotated[str, typer.Option(help="URL of a gateway, which takes the passages; with --planner.")] = "",
+    judge: Annotated[
+        str, typer.Option(help="Model or role that grades reports (deep_research_bench); needs a language model.")
+    ] = "judge",
+    policy: Annotated[str, typer.Option(help="URL of a policy service, which has the judge; with --planner.")] = "",
     home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
         ".fathom"
     ),
@@ -157,18 +165,28 @@ def public(
     """Ask a public set of questions with short answers or SQL, and score as its authors do, with 95 % intervals.
 
     Where the authors give a passage to read, it is sent with its question, which then searches nothing else. SQL is
-    written by the model itself, which is shown the tables, and run over them.
+    written by the model itself, which is shown the tables, and run over them. The tasks of deep_research_bench have
+    whole reports as answers, which a judge grades by the criteria of each task and citation by citation.
     """
-    from fathom.cli.records import public as implementation
-    from fathom.cli.records.set33 import find_target
-    from fathom.operations.evaluation.public.items import find_set
+    from dataclasses import replace
 
+    from fathom.cli.records import public as implementation
+    from fathom.cli.records import research
+    from fathom.cli.records.set33 import find_target
+    from fathom.operations.evaluation.public.items import REPORT_SET, find_set
+
+    draw = implementation.Draw(name, data, limit, seed)
+    if name == REPORT_SET:
+        target = find_target(home, planner, "", gateway, model)
+        if policy:
+            target = replace(target, endpoints={**target.endpoints, "policy": policy})
+        raise typer.Exit(research.run(target, draw, output, judge))
     if find_set(name).corpus and planner and not gateway:
         raise InvalidField("gateway", f"is needed with --planner: the questions of {name} have passages")
     if find_set(name).has_statements and planner:
         raise InvalidField("planner", f"takes no questions of {name}, which are put to a model of the local stack")
     target = find_target(home, planner, "", gateway, model)
-    raise typer.Exit(implementation.run(target, implementation.Draw(name, data, limit, seed), output))
+    raise typer.Exit(implementation.run(target, draw, output))
 
 
 @app.command()

@@ -53,7 +53,8 @@ def export(
 ) -> None:
     """Write pairs of what users preferred: an edited answer over the original one, else the answer with its thumb.
 
-    Only of runs whose users have consented to training.
+    Only of runs whose users have consented to training, and of each run the last judgement. Without any there is no
+    file, and the status is 1.
     """
     from fathom.cli.records import feedback as feedback_records
 

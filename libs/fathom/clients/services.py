@@ -32,6 +32,7 @@ class DatafetchClient(Client):
     search_catalog = Unary[datafetch.SearchCatalogRequest, datafetch.SearchCatalogResponse]()
     list_sources = Unary[datafetch.ListSourcesRequest, datafetch.ListSourcesResponse]()
     list_connectors = Unary[datafetch.ListConnectorsRequest, datafetch.ListConnectorsResponse]()
+    probe_connector = Unary[datafetch.ProbeConnectorRequest, datafetch.ProbeConnectorResponse]()
     list_frameworks = Unary[datafetch.ListFrameworksRequest, datafetch.ListFrameworksResponse]()
     get_framework_file = Unary[datafetch.GetFrameworkFileRequest, datafetch.GetFrameworkFileResponse]()
     check_framework = Unary[datafetch.CheckFrameworkRequest, datafetch.CheckFrameworkResponse]()

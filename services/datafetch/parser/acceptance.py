@@ -14,6 +14,7 @@ from itertools import pairwise
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import is_chinese, normal
+from fathom.services.datafetch.parser.draft import list_specs
 from fathom.services.datafetch.parser.lexicon import cue, is_decisive, list_words, load, says
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, select
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
@@ -57,11 +58,9 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
 
 
 def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer: Layer) -> Iterator[Objection]:
-    specs = _list_specs(query, layer)
+    specs = list_specs(query.indicators, layer)
     expressed, asked = _list_measures(query, specs), {item.value for item in mentions}
-    counts = _list_counts(query) | {
-        mark for spec in specs for mark in re.findall(r"(?<=\()(?:SA|NSA)|[\d-]+=100", spec.unit)
-    }
+    counts = _list_counts(query).union(*(UNIT_MARK.findall(spec.unit) for spec in specs))
     # The catalog lists measures such as "moving average" as names of prices, their input.
     own = _join_names([spec for spec in specs if not spec.default], query, layer)
     names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
@@ -190,7 +189,8 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
 def _is_in(words: str, names: str) -> bool:
     """Return whether words, in singular or plural, stand in the names; a number never does."""
     if is_chinese(words):
-        return words in names
+        # A single character is what is left of a longer word that was not read: 国 of 中国.
+        return len(words) > 1 and words in names
     # Whole words only: a rate is no part of an exchange.
     pattern = rf"(?<!\w){re.escape(words.removesuffix('s'))}s?(?!\w)"
     return not words.isdecimal() and re.search(pattern, names) is not None
@@ -241,13 +241,6 @@ def _list_counts(query: Query) -> set[str]:
         months = years * 12 + query.end.month - query.start.month + 1
         found |= {years + 1, months, months // 3}
     return set(map(str, found))
-
-
-def _list_specs(query: Query, layer: Layer) -> list[IndicatorSpec]:
-    """Return the indicators of a query, including those within formulas such as ``yoy(gdpc1)``."""
-    # Names of functions fall out, since no indicator is called like one.
-    names = dict.fromkeys(name for text in query.indicators for name in re.findall(r"[a-z]\w*", text))
-    return [layer.indicators[name] for name in names if name in layer.indicators]
 
 
 def _join_names(specs: Sequence[IndicatorSpec], query: Query, layer: Layer) -> str:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from fathom.domain.periods.period import count_months, find_month_end, shift_months
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.parser.draft import Draft, is_rate, report_not_understood
+from fathom.services.datafetch.parser.draft import Draft, is_rate, list_specs, report_not_understood
 from fathom.services.datafetch.parser.lexicon import says
 from fathom.services.datafetch.parser.measures import VALUES, build_series, find_length, find_statistics
 from fathom.services.datafetch.parser.mention import MentionKind, select
@@ -187,7 +187,7 @@ class _Builder:
             return replace(query, limit=1)
         if len(periods) != 1 or not periods[0].steps or query.transform or query.start is None:
             return query
-        densities = {MONTHS_OF.get(spec.frequency) for spec in self.draft.find_specs(query.indicators)}
+        densities = {MONTHS_OF.get(spec.frequency) for spec in list_specs(query.indicators, self.draft.layer)}
         if densities != {periods[0].step}:
             return query
         # Unpublished periods have no value, so the newest n values reach further back.

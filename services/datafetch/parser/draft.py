@@ -54,12 +54,13 @@ class Draft:
         named = [item for item in self.indicators if not self.layer.indicators[item.value].default]
         return blank(text, [item.span for item in named])
 
-    def find_specs(self, names: Sequence[str]) -> list[IndicatorSpec]:
-        """Return the stored indicators that names and formulas refer to, without duplicates."""
-        specs = self.layer.indicators
-        # Units and frequencies are those of the stored series that a formula is made of.
-        leaves = ([name] if name in specs else formulas.list_leaves(formulas.parse(name, "question")) for name in names)
-        return [specs[name] for name in dict.fromkeys(name for found in leaves for name in found) if name in specs]
+
+def list_specs(names: Sequence[str], layer: Layer) -> list[IndicatorSpec]:
+    """Return the stored indicators that names and formulas refer to, without duplicates."""
+    specs = layer.indicators
+    # Units and frequencies are those of the stored series that a formula is made of.
+    leaves = ([name] if name in specs else formulas.list_leaves(formulas.parse(name, "question")) for name in names)
+    return [specs[name] for name in dict.fromkeys(name for found in leaves for name in found) if name in specs]
 
 
 def is_rate(spec: IndicatorSpec) -> bool:

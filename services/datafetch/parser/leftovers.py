@@ -18,10 +18,8 @@ STRANGE, ALIEN = 0.35, 0.2
 # What may stand between the words of one name.
 LINKS = re.compile(r"\s*(?:(?:of|for|in|on|at|by|and|the|an?)\s+)*|的", re.I)
 JOINT = re.compile(r"\s*[和与、及,，]\s*")
-# Capitalised words that look like a name; used only to report unknown names, never to guess.
-NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
-# Valuation multiples: P/E, EV/EBITDA.
-MULTIPLE = re.compile(r"\b(?:[A-Z]{1,3}/[A-Z]{1,6}|p/[ebs])\b")
+# Capitalised words that look like a name; used only to report unknown names, never to guess. EV/EBITDA is a figure.
+NAME_LIKE = re.compile(r"\b(?<!/)(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b(?!/)")
 # Prepositions that are also the first character of names: 比亚迪, 和而泰.
 GLUE = "比对和与在从由给用各"
 
@@ -48,10 +46,6 @@ class Leftovers:
             elif not any(words in item.subject or item.subject in words for item in self.draft.missing):
                 self._report_indicator(words)
 
-    def _list_names(self) -> list[Mention]:
-        """Return the indicators that words name; prices stand beside words of all kinds."""
-        return [item for item in self.draft.indicators if not self.draft.layer.indicators[item.value].default]
-
     def _report_names(self) -> None:
         """Report capitalised words as names that are unknown; with them, figures of the United States are not meant."""
         for name in find_unknown_names(self.rest):
@@ -64,8 +58,9 @@ class Leftovers:
 
     def _report_longer_name(self, start: int, end: int) -> bool:
         """Report a name that unread words beside it make another one of; return whether there is one."""
-        text = self.draft.text
-        for item in self._list_names():
+        text, specs = self.draft.text, self.draft.layer.indicators
+        # Prices stand beside words of all kinds.
+        for item in (one for one in self.draft.indicators if not specs[one.value].default):
             # Before the name or behind it, with at most a preposition between them.
             gap = text[end : item.start] if end <= item.start else text[item.end : start]
             if LINKS.fullmatch(gap):
@@ -122,14 +117,11 @@ class Leftovers:
 
 
 def find_unknown_names(rest: str) -> list[str]:
-    """Return Latin words of a blanked question that look like names, and multiples such as "P/E"."""
-    multiples = list(MULTIPLE.finditer(rest))
-    # Blanked, or "EV" and "EBITDA" would be reported as names besides.
-    rest = blank(rest, [match.span() for match in multiples])
+    """Return Latin words of a blanked question that look like names."""
     rest = blank(rest, [item.span for item in lexicon.find_terms(rest)])
     known = lexicon.load_known_words()
     names = (" ".join(word for word in found.split() if word.lower() not in known) for found in NAME_LIKE.findall(rest))
-    return list(filter(None, dict.fromkeys((*(match[0] for match in multiples), *names))))
+    return list(filter(None, dict.fromkeys(names)))
 
 
 def find_runs(rest: str) -> list[Span]:

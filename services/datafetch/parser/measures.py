@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from fathom.domain.periods.period import find_week
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.parser.draft import Draft, is_rate
+from fathom.services.datafetch.parser.draft import Draft, is_rate, list_specs
 from fathom.services.datafetch.parser.lexicon import cue, cues, says
-from fathom.services.datafetch.parser.operators import find_density
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
 
@@ -21,7 +20,7 @@ VALUES = {Statistic.MAX, Statistic.MIN, Statistic.MEAN, Statistic.LAST}
 def build_series(draft: Draft) -> tuple[list[str], Transform]:
     """Return the indicators and formulas of a question, and the transform that is left to apply to all of them."""
     text, transform = draft.text, draft.transform
-    specs = draft.find_specs([item.value for item in draft.indicators])
+    specs = list_specs([item.value for item in draft.indicators], draft.layer)
     is_priced = bool(specs) and all(spec.default for spec in specs)
     # Of a price the annual change is a return, which statistics compute.
     if not transform and says("annual_change", text) and not is_priced:
@@ -50,9 +49,7 @@ def _apply_growth(draft: Draft, transform: Transform) -> tuple[list[str], Transf
         grows = (inflation or cue("growth").match(text, item.end)) and not surged
         is_level = not spec.default and not spec.text and formulas.classify_metric(spec) != "offset"
         if grows and is_level and transform in (Transform.NONE, Transform.YOY):
-            # A stored growth rate is preferred: it may be adjusted in ways that the base series is not.
-            known = draft.layer.indicator_names.find_all(f"{words}增长率")
-            names[at] = known[0] if known else f"yoy({item.value})"
+            names[at] = f"yoy({item.value})"
     has_changed = names != [item.value for item in draft.indicators]
     return names, Transform.NONE if has_changed or any(spec.text for spec in specs) else transform
 
@@ -93,23 +90,11 @@ def _is_difference(draft: Draft, names: Sequence[str]) -> bool:
     return says("statistics.change", text) and not says("points", text)
 
 
-def find_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> tuple[Statistic, ...]:
-    """Return the statistics of a question over its whole period."""
-    text = draft.text
-    found = _find_statistics(draft, names, transform, text)
-    if found == (Statistic.RETURN,) and says("annualized", text) and not find_density(text):
-        # "What did it return, annualised?" The annualised figure of monthly returns is another one.
-        return (Statistic.CAGR,)
-    # "Annual returns" asks for one return a year, not for the compound rate, unless a word says so.
-    if found == (Statistic.CAGR,) and find_density(text) and not says("compound", text):
-        return (Statistic.RETURN,)
-    return found
-
-
 def find_length(draft: Draft, names: Sequence[str], statistics: Sequence[Statistic]) -> Frequency:
     """Return the length of the periods that a move is of: a day or a week, which only it reads the value before of."""
     whole, is_move = draft.reading.whole, bool(statistics) and MOVES.issuperset(statistics)
-    if not is_move or any(spec.frequency != Frequency.DAILY for spec in draft.find_specs(names)) or whole.start is None:
+    densities = {spec.frequency for spec in list_specs(names, draft.layer)}
+    if not is_move or whole.start is None or not densities <= {Frequency.DAILY}:
         return Frequency.NATIVE
     if whole.start == whole.end:
         return Frequency.DAILY
@@ -118,21 +103,21 @@ def find_length(draft: Draft, names: Sequence[str], statistics: Sequence[Statist
     return Frequency.WEEKLY if is_week else Frequency.NATIVE
 
 
-def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, said: str) -> tuple[Statistic, ...]:
+def find_statistics(draft: Draft, names: Sequence[str], transform: Transform) -> tuple[Statistic, ...]:
     """Return the statistics asked over the whole period; words inside an indicator's own name do not count.
 
     There are none for texts and annual series. Statistics of derived indicators are limited to those that a rate of
     change can have.
     """
-    specs, known, whole = draft.find_specs(names), draft.layer.indicators, draft.reading.whole
+    specs, known, whole = list_specs(names, draft.layer), draft.layer.indicators, draft.reading.whole
     if not specs or any(spec.text or spec.frequency == Frequency.ANNUAL for spec in specs):
         return ()
-    text = draft.blank_names(said)
+    text = draft.blank_names(draft.text)
     if all(spec.unit.startswith("%") for spec in specs):
         # The yield of a bond is the indicator itself, not a return on it.
         text = cue("bond_yield").sub("\0\0\0", text)
     found = read_statistics(text)
-    if found in ((), (Statistic.RETURN,)) and says("statistics.change", said):
+    if found in ((), (Statistic.RETURN,)) and says("statistics.change", draft.text):
         # "How many jobs were added", "jobs lost": the counted noun is the indicator's own name.
         found = (Statistic.CHANGE,)
     if not found and says("changed", text):
@@ -152,9 +137,6 @@ def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, s
     if whole.start is not None and whole.start == whole.end:
         # The change of one day is measured from the day before.
         return tuple(item for item in found if item in MOVES) if says("of_day", text) else ()
-    years = {day.year if day else None for day in (whole.start, whole.end)}
-    if not found and len(draft.reading.periods) == 1 and whole.grain and len(years) == 1 and None not in years:
-        return (Statistic.RETURN,) if says("broad", text) and not says("series", text) else ()
     return found
 
 

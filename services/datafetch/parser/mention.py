@@ -29,7 +29,8 @@ class Mention:
 
     ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words. ``how`` says how a
     name was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``, ``near``,
-    or ``ngram``; ``others`` are the further meanings of an ambiguous name.
+    or ``ngram``, and ``part`` for words that only narrow a period; ``others`` are the further meanings of an ambiguous
+    name.
     """
 
     kind: MentionKind
@@ -103,11 +104,10 @@ def move_positions(mentions: Iterable[Mention], read: str, question: str) -> lis
     starts, ends = list(range(len(read) + 1)), list(range(len(read) + 1))
     at = to = 0
     for block in Levenshtein.editops(read, question).as_matching_blocks():
-        # A changed stretch of another length is mapped as a whole: its single characters have no counterparts.
-        is_whole = block.a - at != block.b - to
-        for place in range(at, block.a + block.size):
-            shift = block.b - block.a if place >= block.a else to - at
-            changed = is_whole and place < block.a
-            starts[place], ends[place + 1] = (to, block.b) if changed else (place + shift, place + shift + 1)
+        # A changed stretch is mapped as a whole: its single characters have no counterparts.
+        for place in range(at, block.a):
+            starts[place], ends[place + 1] = to, block.b
+        for place in range(block.a, block.a + block.size):
+            starts[place], ends[place + 1] = place + block.b - block.a, place + block.b - block.a + 1
         at, to = block.a + block.size, block.b + block.size
     return [replace(item, start=starts[item.start], end=ends[item.end]) for item in mentions]

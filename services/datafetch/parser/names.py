@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
 from fathom.services.datafetch.catalog.resolving import Resolver
-from fathom.services.datafetch.catalog.text import blank, is_chinese
+from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, find_spans, says
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, overlap
-from fathom.services.datafetch.parser.operators import find_rounding, find_unit
+from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.parser.operators import find_unit
 from fathom.services.datafetch.query.model import Missing
 
 
@@ -33,12 +33,10 @@ class NameFinder:
         # The unit first: the yuan of "in million yuan" is no currency that is asked for.
         rest = self._find_unit(draft)
         # "Chained 2012 dollars" are the unit of a series, no currency and no year.
-        real = find_spans(["real_unit"], rest)
-        draft.mentions += [Mention(MentionKind.OUTPUT, *span, "constant prices") for span in real]
         based = [Mention(MentionKind.PARAMETER, *m.span(), f"{m['y']}=100") for m in cue("base_year").finditer(rest)]
+        based += [Mention(MentionKind.OUTPUT, *span, "constant prices") for span in find_spans(["real_unit"], rest)]
         draft.mentions += based
-        real += [item.span for item in based]
-        draft.text, rest = blank(draft.text, real), blank(rest, real)
+        draft.text, rest = (blank(text, [item.span for item in based]) for text in (draft.text, rest))
         found = self._find_entities(rest, draft)
         rest = blank(rest, [item.span for item in found])
         # Before the indicators, so that the target currency does not count as an entity that they must apply to.
@@ -46,12 +44,8 @@ class NameFinder:
         named = self._find_indicators(draft.text, rest)
         rest = blank(rest, [item.span for item in named])
         if not found:
-            # "Inflation" beside a named index only says that its growth is meant; words of a period are no misspelt
-            # name.
-            hidden = [
-                *find_spans(["inflation_word"] if named else [], rest),
-                *periods.read(rest, today or date.today()).spans,
-            ]
+            # Words of a period are no misspelt name.
+            hidden = periods.read(rest, today or date.today()).spans
             entities = self._accept(self._resolver.approximate(blank(rest, hidden)), draft)
         draft.mentions += entities
         draft.mentions += self._choose_indicators(named, draft, has_entities=bool(entities))
@@ -61,18 +55,14 @@ class NameFinder:
             draft.mentions += [Mention(MentionKind.OUTPUT, *span, "euro", 0.9) for span in euros]
 
     def _find_unit(self, draft: Draft) -> str:
-        """Add the unit and the rounding of the answer; return the text without them."""
-        rounding = find_rounding(draft.text)
-        rest = blank(draft.text, [rounding[1]]) if rounding else draft.text
-        if rounding:
-            draft.mentions.append(Mention(MentionKind.OUTPUT, *rounding[1], f"{rounding[0]} decimals"))
-        unit = find_unit(rest)
+        """Add the unit of the answer; return the text without it."""
+        unit = find_unit(draft.text)
         # "How many yen for one pound": the currency is the subject, not a unit.
-        if unit is None or self._is_rate(blank(rest, [unit[1]])):
-            return draft.text if unit else rest
+        if unit is None or self._is_rate(blank(draft.text, [unit[1]])):
+            return draft.text
         draft.unit = unit[0]
         draft.mentions.append(Mention(MentionKind.OUTPUT, *unit[1], unit[0]))
-        return blank(rest, [unit[1]])
+        return blank(draft.text, [unit[1]])
 
     def _is_rate(self, rest: str) -> bool:
         """Return whether the text names, besides its unit, nothing but currencies or the euro."""
@@ -95,27 +85,7 @@ class NameFinder:
                 ids = self._layer.entity_names.find_all(text[item.start : m.start])
                 item = replace(item, ids=tuple(ids), end=m.start) if ids else item
             found.append(item)
-        # "US and Canadian dollar" names the currency, and no economy.
-        listed = [one for item in found for one in self._find_conjuncts(text, item)]
-        spans = [(one.start, one.end) for one in listed]
-        listed += [item for item in found if not any(overlap((item.start, item.end), span) for span in spans)]
-        return self._accept(sorted(listed, key=lambda item: item.start), draft)
-
-    def _find_conjuncts(self, text: str, item: NameMatch) -> Iterator[NameMatch]:
-        """Yield the names before one of which they share the end: "value and momentum ETFs", 价值、动量ETF."""
-        places, end = range(1, len(item.surface)), item.start
-        tails = [item.surface[at:] for at in places if is_chinese(item.surface) or item.surface[at] == " "]
-        # Towards the front, word by word, until one is no name together with the end.
-        while match := cue("conjunct").search(text[:end]):
-            # Chinese has no blanks, so a name may begin at any character of a run.
-            starts = range(*match.span("w")) if is_chinese(match["w"]) else [match.start("w")]
-            words = [(at, text[at : match.end("w")]) for at in starts]
-            named = ((at, self._layer.entity_names.find_all(word + tail)) for at, word in words for tail in tails)
-            at, ids = next((one for one in named if one[1] and item.id not in one[1]), (0, ()))
-            if not ids:
-                return
-            yield NameMatch(ids, at, match.end("w"), text[at : match.end("w")])
-            end = at
+        return self._accept(found, draft)
 
     def _is_noun(self, text: str, item: NameMatch) -> bool:
         """Return whether a word that names a currency stands where one can: nobody "won" a currency."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from fathom.domain.chat.negation import denial_ahead
-from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.catalog.text import blank, plain
 from fathom.services.datafetch.parser.lexicon import choose, cue, cues, group, says
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, Span
@@ -47,14 +46,6 @@ def _is_year(match: re.Match[str]) -> bool:
 def find_density(text: str) -> Frequency:
     """Return the output frequency that a text asks for, or ``NATIVE``."""
     return Frequency(choose("densities", text))
-
-
-def find_rounding(text: str) -> tuple[int, Span] | None:
-    """Return how many decimals an answer is asked with, and the span of the words, or None."""
-    match = cue("rounding").search(text)
-    # Digits and words alike: "2 decimals", "two decimals", 两位小数.
-    digits = parse_number(group(match, "n")) if match else None
-    return (digits, match.span()) if match and digits is not None else None
 
 
 def find_unit(text: str) -> tuple[str, Span] | None:

@@ -72,9 +72,11 @@ class Reading:
             return "/".join(day.isoformat() if day else ".." for day in (period.start, period.end))
 
         found = [Mention(MentionKind.PERIOD, *period.span, show(period)) for period in self.periods]
-        # Words that only narrowed another period ("Q3" apart from its year) mean the period that results.
+        # Words that only narrowed another period ("Q3" apart from its year) mean the period that results; an impossible
+        # date means none, where "on record" means all days.
+        whole = "" if self.impossible else show(self.whole)
         rest = [span for span in self.spans if is_free(span, found)]
-        return found + [Mention(MentionKind.PERIOD, *span, show(self.whole)) for span in rest]
+        return found + [Mention(MentionKind.PERIOD, *span, whole, how="part") for span in rest]
 
 
 def read(text: str, today: date, newest: date | None = None) -> Reading:

@@ -16,7 +16,7 @@ from fathom.services.datafetch.catalog.text import blank, plain
 from fathom.services.datafetch.parser import lexicon, periods
 from fathom.services.datafetch.parser.acceptance import find_objections
 from fathom.services.datafetch.parser.builder import STEP_MONTHS, build_query
-from fathom.services.datafetch.parser.draft import Draft, report_not_understood
+from fathom.services.datafetch.parser.draft import Draft, list_specs, report_not_understood
 from fathom.services.datafetch.parser.leftovers import Leftovers
 from fathom.services.datafetch.parser.mention import (
     Mention,
@@ -40,7 +40,7 @@ LENGTH_IN_WORDS = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})-(year|month|week|da
 # May be a code in small letters, "nvda", of a kind whose codes are no English words as those of funds ("size") are.
 CODE, CODED = re.compile(r"\b[a-z]{3,5}\b", re.A), ("stock", "commodity", "index")
 # Operators that are no names either, once the periods are read.
-SPOKEN = ("against", "latest", "combinations.spread", "rivals.return", "statistics", "densities", "growth")
+SPOKEN = ("against", "rounding", "latest", "combinations.spread", "rivals.return", "statistics", "densities", "growth")
 
 
 @dataclass
@@ -174,12 +174,11 @@ class Reader:
         newest = min(today or last, last)
         rest = blank(draft.text, [item.span for item in draft.mentions])
         transform, words = periods.find_transform(rest)
-        if not transform and (words := self._find_annual_rates(draft, rest)):
-            transform = Transform.YOY
-        draft.transform = transform
-        draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in words]
+        words = words or self._find_annual_rates(draft, rest)
+        draft.transform = transform or (Transform.YOY if words else Transform.NONE)
+        draft.mentions += [Mention(MentionKind.MEASURE, *span, str(draft.transform)) for span in words]
         # "12-month change" and "50-day moving average" describe measures, not periods.
-        hidden = [*(words if transform in STEP_MONTHS else ()), *lexicon.find_spans(["against"], rest)]
+        hidden = [*(words if draft.transform in STEP_MONTHS else ()), *lexicon.find_spans(["against"], rest)]
         hidden += lexicon.find_spans(["window"], draft.text)
         draft.reading = periods.read(blank(rest, hidden), today or last, newest)
         draft.mentions += draft.reading.list_mentions()
@@ -192,24 +191,18 @@ class Reader:
         """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""
         specs = [(item, self._layer.indicators[item.value]) for item in draft.indicators]
         rates = [one for one, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"]
-        found = (lexicon.cue("year_ahead").search(rest[: item.start]) for item in rates)
-        return [match.span() for match in found if match]
+        return [match.span() for one in rates if (match := lexicon.cue("year_ahead").search(rest[: one.start]))]
 
     def _complete(self, draft: Draft) -> None:
         """Add default indicators of entities named without one, and drop indicators that do not apply."""
         # With words that no indicator fits a default figure would answer another question.
         if any(item.reason == "UNKNOWN_INDICATOR" for item in draft.missing):
             return
-        specs, owners = draft.find_specs([item.value for item in draft.indicators]), draft.entities
+        specs = list_specs([item.value for item in draft.indicators], draft.layer)
         # The kinds of entities that have the figures; one of another kind has no column of them.
         covered = {kind for spec in specs for kind in spec.kinds}
-        is_foreign = specs and owners and covered == {"economy"} and "economy" not in draft.kinds
-        if is_foreign and not lexicon.says("together", draft.text):
-            # "Capacity utilization of Apple" must not be answered with the figure for the country.
-            owner, names = select(draft.mentions, MentionKind.ENTITY)[0], ", ".join(spec.name for spec in specs)
-            said = f"{names} is kept for economies, not for {self._layer.entities[owner.value].name}"
-            draft.missing.append(Missing(draft.text[slice(*owner.span)], "NO_MATCH", said, aspect=specs[0].id))
-            draft.mentions = [item for item in draft.mentions if item.kind != MentionKind.INDICATOR]
+        # "Capacity utilization of Apple" asks for no price of Apple besides.
+        if covered == {"economy"} and not lexicon.says("together", draft.text):
             return
         # An entity whose kind has none of the named indicators still gets its default, beside those of the others.
         kinds = draft.kinds - covered - ({"economy"} if specs else set())

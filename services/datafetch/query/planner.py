@@ -94,14 +94,19 @@ class Planner:
         # Indicators of conditions and of the order are fetched too, once each.
         specs = list({spec.id: spec for spec in (*named, *extra) if spec is not None}.values())
         used: set[str] = set()
-        for spec in specs:
+        # "Capacity utilization of Apple" must not be answered with the figure for the country.
+        kinds = {kind for spec in specs for kind in spec.kinds}
+        is_foreign = bool(entities) and kinds.isdisjoint(entity.kind for entity in entities)
+        for spec in () if is_foreign else specs:
             owners = self._find_owners(spec, entities, query, plan)
             measure = self._build_measure(spec, query)
             for owner in owners:
                 used.add(owner.id)
                 self._place_cell(owner, measure, query, plan)
         for entity in entities:
-            if entity.id not in used and entity.kind != "economy" and specs:
+            # The country of a company that has them says nothing new.
+            is_home = entity.id in {one.market for one in entities if one.id in used}
+            if entity.id not in used and not is_home and specs:
                 plan.missing.append(report_no_series(entity, specs))
         return plan
 

@@ -192,6 +192,13 @@ class Vendors:
         key = (name, normalise_request(request), as_of or get_today(), as_of is None)
         return await self._cache.get(key, load, keep_s, deadline, name)
 
+    async def probe(self, name: str, request: DataRequest, deadline: float | None = None) -> None:
+        """Ask one vendor itself, past the cache; raises ``VendorOff`` and the vendor's errors."""
+        if name not in self._connectors:
+            raise VendorOff(name, f"datafetch.connectors.enabled to hold {name}")
+        connector = self._connectors[name]
+        await self._lanes[name].run(lambda: connector.fetch(request, None, deadline), deadline)
+
     async def aclose(self) -> None:
         """Close all connectors."""
         await asyncio.gather(*(connector.aclose() for connector in self._connectors.values()))

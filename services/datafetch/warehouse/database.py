@@ -134,6 +134,11 @@ class Warehouse:
         self._connection.execute("set lock_configuration = true")
 
     @property
+    def databases(self) -> Mapping[str, Database]:
+        """Return the databases that have tables of their own, by name."""
+        return self._databases
+
+    @property
     def connection(self) -> Any:
         """Return the database, which has no access to anything outside its tables."""
         return self._connection

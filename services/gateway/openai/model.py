@@ -10,6 +10,7 @@ from typing import Any
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
+from fathom.clients.completions import read_completion
 from fathom.core.errors import DependencyFailed, InvalidField
 from fathom.core.ids import new_id
 from fathom.services.gateway.openai.bodies import ROLES, ChatMessage, ModelRequest
@@ -31,7 +32,7 @@ class ModelDoor:
 
     async def complete(self, request: ModelRequest) -> dict[str, Any]:
         """Return a whole completion."""
-        found = await self._sample(make_request(request))
+        found = await read_completion(self._clients, make_request(request), lambda one: one, timeout_s=TIMEOUT_S)
         message = {"role": "assistant", "content": found.text or None, "refusal": None, **describe_calls(found)}
         if found.reasoning:
             message["reasoning_content"] = found.reasoning
@@ -42,13 +43,6 @@ class ModelDoor:
             choice["token_ids"] = list(found.sampled_token_ids)
             whole["prompt_token_ids"] = list(found.prompt_token_ids)
         return {**whole, "choices": [choice], "usage": make_usage(found.usage)}
-
-    async def _sample(self, request: policy.GenerateRequest) -> policy.Completion:
-        async with aclosing(self._clients.policy.generate(request, timeout_s=TIMEOUT_S)) as responses:
-            async for response in responses:
-                if response.HasField("completion"):
-                    return response.completion
-        raise DependencyFailed("policy", "the stream ended without a completion")
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the chunks of a completion; where tools are on offer, text comes once it is known to be no call."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from fastapi.responses import JSONResponse
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -17,7 +17,7 @@ from fathom.services.gateway.schemas import reference
 
 
 def add_profile(app: FastAPI, clients: Clients) -> None:
-    """Add the routes of facts."""
+    """Add the routes of facts, and of what earlier answers have concluded."""
     listed, one = describe(memory.ListFactsResponse), describe(memory.PutFactResponse)
 
     @app.get("/v1/facts", response_model=None, responses={200: listed})
@@ -36,6 +36,18 @@ def add_profile(app: FastAPI, clients: Clients) -> None:
     async def edit_fact(fact_id: str, fact: FactEdit) -> JSONResponse:
         """Change a fact; with a version only if nobody has changed it since (409)."""
         return respond(await clients.memory.put_fact(fact.request(fact_id, fact.version)))
+
+    @app.get("/v1/stances", response_model=None, responses={200: describe(memory.ListStancesResponse)})
+    async def list_stances(
+        page_size: PageSize = 100,
+        entity: Annotated[str, Query(max_length=200, description="Only of this entity; empty is all.")] = "",
+    ) -> JSONResponse:
+        """List what earlier answers have concluded, newest first: of whom, which measure and period, and by which run.
+
+        Several of one entity, measure and period are its history.
+        """
+        request = memory.ListStancesRequest(entities=[entity] if entity else [], page_size=page_size)
+        return respond(await clients.memory.list_stances(request))
 
     @app.delete("/v1/facts/{fact_id}", status_code=204)
     async def delete_fact(fact_id: str) -> None:

@@ -47,8 +47,17 @@ class Collector:
         """Return the report of a run, still without rows and figures."""
         return build_report(run, language, datetime.now(UTC))
 
-    async def collect(self, run: trajectory.Trajectory, language: str, pictures: Mapping[str, bytes]) -> Report:
+    async def collect(
+        self,
+        run: trajectory.Trajectory,
+        language: str,
+        pictures: Mapping[str, bytes],
+        *,
+        has_parentheses: bool = False,
+    ) -> Report:
         """Return the report of a run, its figures as ``pictures`` where they are given.
+
+        With ``has_parentheses``, negative numbers of its tables stand in them.
 
         Raises ``FailedPrecondition`` for a run without an answer. A table or a figure that cannot be read is left out,
         and the report says so at its place.
@@ -61,7 +70,7 @@ class Collector:
         drawn = {place.name for place in places if place.kind == "figure"}
         # Side by side, because each one is read from another service or a store.
         read_tables, figures = await asyncio.gather(
-            asyncio.gather(*(self._table(sheets[name], language) for name in tables)),
+            asyncio.gather(*(self._table(sheets[name], language, has_parentheses) for name in tables)),
             self.collect_figures(run, pictures, drawn),
         )
         found = {name: table for name, table in zip(tables, read_tables, strict=True) if table}
@@ -83,12 +92,12 @@ class Collector:
         except FathomError:
             return None
 
-    async def _table(self, item: trajectory.Material, language: str) -> Table | None:
+    async def _table(self, item: trajectory.Material, language: str, has_parentheses: bool) -> Table | None:
         try:
             page = await self._engine.get_table_page(item.sheet.id, View(limit=SHOWN_ROWS))
         except FathomError:  # an answer is worth more than one of its tables
             return None
-        return build_table(item.sheet, page, language)
+        return build_table(item.sheet, page, language, has_parentheses=has_parentheses)
 
     async def _figure(self, run_id: str, figure: trajectory.Figure, picture: bytes | None) -> Figure | None:
         # The caller's picture goes before what is stored, which may be a drawing that only a browser can show.

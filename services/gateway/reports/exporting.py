@@ -14,7 +14,7 @@ from fathom.domain import frames
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.reports.collecting import Collector, require_answer
 from fathom.services.gateway.reports.markdown import write_markdown
-from fathom.services.gateway.reports.notebook import write_notebook
+from fathom.services.gateway.reports.notebook import write_notebook, write_script
 from fathom.services.gateway.reports.pdf import write_pdf
 from fathom.services.gateway.reports.report import Report, list_sheets
 from fathom.services.gateway.reports.slides import write_slides
@@ -32,6 +32,7 @@ MEDIA_TYPES = MappingProxyType(
         "pptx": f"{OFFICE}.presentationml.presentation",
         "xlsx": f"{OFFICE}.spreadsheetml.sheet",
         "ipynb": "application/x-ipynb+json",
+        "py": "text/x-python; charset=utf-8",
         "json": "application/json",
     }
 )
@@ -53,6 +54,8 @@ class Order:
     """Of this gateway, as the caller has reached it."""
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     is_printed: bool = False
+    has_parentheses: bool = False
+    """Write negative numbers of tables in parentheses."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class Exporter:
         self._engine, self._collector = engine, Collector(engine)
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
         self._writers: Mapping[str, Callable[[Order], Awaitable[tuple[bytes, str]]]] = {
-            "ipynb": self._write_notebook, "json": self._write_trace, "xlsx": self._write_workbook,
+            "ipynb": self._write_notebook, "py": self._write_script, "json": self._write_trace,
+            "xlsx": self._write_workbook,
         }  # fmt: skip
 
     async def export(self, order: Order) -> Exported:
@@ -82,7 +86,9 @@ class Exporter:
                 content, title = await writer(order)
                 return Exported(content, MEDIA_TYPES[order.format], title)
             run = await self._collector.read_run(order.run_id)
-            report = await self._collector.collect(run, order.language, order.pictures)
+            report = await self._collector.collect(
+                run, order.language, order.pictures, has_parentheses=order.has_parentheses
+            )
             # The writing, up to a second, does not hold up other requests.
             content, policy = await asyncio.to_thread(write_report, report, order)
             return Exported(content, MEDIA_TYPES[order.format], report.question, policy)
@@ -97,9 +103,13 @@ class Exporter:
         content = await asyncio.to_thread(write_notebook, run, order.language, order.base_url, figures)
         return content, run.question
 
+    async def _write_script(self, order: Order) -> tuple[bytes, str]:
+        run = await self._collector.read_run(order.run_id)
+        return await asyncio.to_thread(write_script, run, order.language, order.base_url), run.question
+
     async def _write_workbook(self, order: Order) -> tuple[bytes, str]:
         run = require_answer(await self._collector.read_run(order.run_id))
-        writer = WorkbookWriter(self._collector.begin(run, order.language))
+        writer = WorkbookWriter(self._collector.begin(run, order.language), has_parentheses=order.has_parentheses)
         for item in {item.sheet.id: item for item in list_sheets(run)}.values():
             arrow = await self._collector.read_sheet(item.sheet.id)
             if arrow is not None:

@@ -1,4 +1,4 @@
-"""The code of a run as a Jupyter notebook: its tables are read from the gateway, its cells run again as they ran."""
+"""The code of a run as a Jupyter notebook or a script: its tables come from the gateway, its cells run as before."""
 
 from __future__ import annotations
 
@@ -39,6 +39,28 @@ def write_notebook(run: trajectory.Trajectory, language: str, base_url: str, fig
     nbformat.validate(book)
     text: str = nbformat.writes(book, version=4)
     return text.encode("utf-8", errors="replace")
+
+
+def write_script(run: trajectory.Trajectory, language: str, base_url: str) -> bytes:
+    """Return the same cells as one Python script, in the form that editors run cell by cell (``# %%``).
+
+    A cell that failed is there in comments, since a script ends at its first failure.
+    """
+    parts = [comment(f"{run.question}\n{say(language, 'run')} {run.run_id}\n{say(language, 'script_about')}")]
+    if sheets := [item for item in list_sheets(run) if is_name(item.variable)]:
+        parts.append(f"# %%\n{load_tables(sheets, language, base_url)}")
+    for item in (item for item in list_material(run) if item.HasField("code")):
+        source = item.code.code.strip("\n")
+        if item.code.ok:
+            parts.append(f"# %%\n{source}")
+        else:
+            parts.append(f"# %%\n# {say(language, 'script_failed')}\n{comment(source)}")
+    return ("\n\n".join(parts) + "\n").encode("utf-8", errors="replace")
+
+
+def comment(text: str) -> str:
+    """Return a text as comments of Python, whatever ends its lines."""
+    return "\n".join(f"# {line}".rstrip() for line in text.splitlines())
 
 
 def is_name(text: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -191,8 +192,9 @@ def describe_finding(finding: trajectory.Finding, language: str) -> str:
     return f"{words} – {finding.detail}" if finding.detail else words
 
 
-def build_table(sheet: Sheet, page: Mapping[str, Any], language: str) -> Table:
+def build_table(sheet: Sheet, page: Mapping[str, Any], language: str, *, has_parentheses: bool = False) -> Table:
     """Return the table of a sheet from a page of its rows."""
+    show = partial(format_value, has_parentheses=has_parentheses)
     columns = {column.name: column for column in sheet.columns}
     names = [column["name"] for column in page["columns"]]
     rows = say(language, "rows", f"{len(page['rows']):,}", f"{page['total']:,}")
@@ -200,7 +202,7 @@ def build_table(sheet: Sheet, page: Mapping[str, Any], language: str) -> Table:
         title=sheet.title,
         head=tuple(names),
         units=tuple(columns[name].unit if name in columns else "" for name in names),
-        rows=tuple(tuple(map(format_value, row)) for row in page["rows"]),
+        rows=tuple(tuple(map(show, row)) for row in page["rows"]),
         # By the column's type and not its values. What is neither text nor truth is a number or a date, and both are
         # read along their right edge.
         is_number=tuple(column["type"] not in ("string", "large_string", "bool") for column in page["columns"]),
@@ -208,13 +210,18 @@ def build_table(sheet: Sheet, page: Mapping[str, Any], language: str) -> Table:
     )
 
 
-def format_value(value: Any) -> str:
-    """Return a value as a reader expects it: thousands apart, at most four decimals; "–" where there is none."""
+def format_value(value: Any, *, has_parentheses: bool = False) -> str:
+    """Return a value as a reader expects it: thousands apart, at most four decimals; "–" where there is none.
+
+    With ``has_parentheses``, -1.5 is (1.5).
+    """
     if value is None:
         return "–"
     # Truth values are whole numbers to Python, which would show them as 1 and 0.
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
+    if has_parentheses and value < 0:
+        return f"({format_value(-value)})"
     if isinstance(value, int):
         return f"{value:,}"
     # Small numbers keep digits that count, large ones none that nobody reads.

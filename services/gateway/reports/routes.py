@@ -11,7 +11,7 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field
 
 from fathom.core.errors import InvalidField
-from fathom.services.gateway.bodies import Body, RunId, read_base_url
+from fathom.services.gateway.bodies import NEGATIVES, Body, Negatives, NegativesQuery, RunId, read_base_url
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.reports.exporting import FORMATS, MEDIA_TYPES, Exported, Exporter, Order
 from fathom.services.gateway.reports.naming import name_file
@@ -31,6 +31,7 @@ class ExportBody(Body):
 
     format: str = Field("docx", description=f"One of {', '.join(FORMATS)}.")
     language: str = Field("en", description="Language of the report's own words: en or zh.")
+    negatives: Negatives = Field("minus", description=NEGATIVES)
     pictures: dict[str, str] = Field(
         default_factory=dict,
         max_length=MAX_PICTURES,
@@ -49,14 +50,22 @@ def add_reports(app: FastAPI, engine: Engine) -> None:
         format: Annotated[str, Query(description=f"One of {', '.join(FORMATS)}.")] = "md",
         language: Annotated[str, Query(description="Language of the report's own words: en or zh.")] = "en",
         print: Annotated[bool, Query(description="Show the page and open the browser's print dialogue.")] = False,
+        negatives: NegativesQuery = "minus",
     ) -> Response:
         """Return the answer of a run as a file, with numbered references and the first rows of its tables.
 
         A workbook (xlsx) has the tables whole, with the unit, source and date of each column; ipynb is the code that
-        has run, json the whole trace.
+        has run and py the same as a script, json the whole trace.
         """
         check_choices(format, language)
-        order = Order(run_id, format, language, read_base_url(request), is_printed=print)
+        order = Order(
+            run_id,
+            format,
+            language,
+            read_base_url(request),
+            is_printed=print,
+            has_parentheses=negatives == "parentheses",
+        )
         return respond(await exporter.export(order), order)
 
     @app.post("/v1/runs/{run_id}/export", response_model=None, responses=FILES)
@@ -64,7 +73,10 @@ def add_reports(app: FastAPI, engine: Engine) -> None:
         """Return the same with pictures of figures that the caller has drawn."""
         check_choices(body.format, body.language)
         pictures = decode_pictures(body.pictures)
-        order = Order(run_id, body.format, body.language, read_base_url(request), pictures)
+        has_parentheses = body.negatives == "parentheses"
+        order = Order(
+            run_id, body.format, body.language, read_base_url(request), pictures, has_parentheses=has_parentheses
+        )
         return respond(await exporter.export(order), order)
 
 

@@ -23,6 +23,8 @@ MAX_NAME_CHARS = 31
 MAX_CELL_CHARS = 32_767
 # The library takes some 2 µs and 50 bytes a cell, and other requests of this process wait meanwhile.
 MAX_CELLS = 400_000
+# Numbers as they are, the negative ones in parentheses.
+ACCOUNTING = "General;(General)"
 # Excel counts days from 1900 on.
 FIRST_YEAR = 1900
 
@@ -30,10 +32,10 @@ FIRST_YEAR = 1900
 class WorkbookWriter:
     """Writes a report's text, then its tables one by one, so that no more than one of them is in memory."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, *, has_parentheses: bool = False) -> None:
         from openpyxl import Workbook
 
-        self._report = report
+        self._report, self._has_parentheses = report, has_parentheses
         self._book = Workbook(write_only=True)
         self._book.properties.title, self._book.properties.creator = clean(report.question)[:255], "Fathom"
         self._names: set[str] = set()
@@ -121,12 +123,24 @@ class WorkbookWriter:
             return value
         if isinstance(value, int):
             # Excel's numbers have 15 digits, and a longer one, an id for instance, would be changed.
-            return value if abs(value) < 10**15 else self._cell(page, str(value))
+            return self._number(page, value) if abs(value) < 10**15 else self._cell(page, str(value))
         if isinstance(value, float):
-            return value if value - value == 0 else None if value != value else self._cell(page, str(value))
+            if value - value == 0:
+                return self._number(page, value)
+            return None if value != value else self._cell(page, str(value))
         if isinstance(value, date) and value.year >= FIRST_YEAR:
             return self._day(page, value)
         return self._cell(page, str(value))
+
+    def _number(self, page: WriteOnlyWorksheet, value: float) -> Any:
+        """Return a number, with a format that shows it in parentheses where that is wanted."""
+        from openpyxl.cell import WriteOnlyCell
+
+        if not self._has_parentheses or value >= 0:
+            return value
+        cell = WriteOnlyCell(page, value=value)
+        cell.number_format = ACCOUNTING
+        return cell
 
     def _day(self, page: WriteOnlyWorksheet, value: date) -> Any:
         from openpyxl.cell import WriteOnlyCell

@@ -61,6 +61,14 @@ class Source(BaseModel):
     operation: Operation | None = Field(default=None, description="With the right `sources` alone.")
 
 
+class Probe(BaseModel):
+    """Answer of a source to one small request."""
+
+    is_answering: bool = Field(description="Whether it answered, if only that it has nothing.")
+    failure: str = Field(description="Why it did not, without keys.")
+    duration_ms: int
+
+
 class Away(BaseModel):
     """A service whose sources are not in the list, because it did not answer."""
 

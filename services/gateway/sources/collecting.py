@@ -12,6 +12,7 @@ from fathom.clients import Clients
 from fathom.core.errors import FathomError
 from fathom.services.gateway.sources.bodies import (
     Away,
+    Probe,
     Source,
     SourceList,
     show_connector,
@@ -22,6 +23,8 @@ from fathom.services.gateway.sources.bodies import (
 
 # A reader waits for the list; a service that takes longer is named as away, and the others' sources are shown.
 TIMEOUT_S = 3.0
+# Somewhat longer than datafetch waits for the source.
+PROBE_TIMEOUT_S = 20.0
 # As many as one answer of retrieval holds.
 CORPORA = 100
 Ask = Callable[[Clients], Awaitable[list[Source]]]
@@ -53,6 +56,13 @@ ASKED: tuple[tuple[str, Ask], ...] = (
     ("datafetch", list_tables),
     ("retrieval", list_corpora),
 )
+
+
+async def probe_source(clients: Clients, name: str, *, is_database: bool) -> Probe:
+    """Return how a vendor or a database answers now."""
+    request = datafetch.ProbeConnectorRequest(name=name, is_database=is_database)
+    found = await clients.datafetch.probe_connector(request, timeout_s=PROBE_TIMEOUT_S)
+    return Probe(is_answering=found.is_answering, failure=found.failure, duration_ms=found.duration_ms)
 
 
 async def collect_sources(clients: Clients, *, is_operator: bool) -> SourceList:

@@ -1,17 +1,20 @@
-"""The route of what questions can draw on."""
+"""Routes of what questions can draw on."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
+from typing import Annotated, Literal
+
+from fastapi import Depends, FastAPI, Path, Request
 
 from fathom.clients import Clients
-from fathom.services.gateway.sources.bodies import SourceList
-from fathom.services.gateway.sources.collecting import collect_sources
+from fathom.services.gateway.reviews.routes import require_right
+from fathom.services.gateway.sources.bodies import Probe, SourceList
+from fathom.services.gateway.sources.collecting import collect_sources, probe_source
 from fathom.services.gateway.users import SCOPES, Right
 
 
 def add_sources(app: FastAPI, clients: Clients) -> None:
-    """Add the route."""
+    """Add the routes."""
 
     @app.get("/v1/sources")
     async def list_sources(request: Request) -> SourceList:
@@ -22,3 +25,14 @@ def add_sources(app: FastAPI, clients: Clients) -> None:
         """
         is_operator = Right.SOURCES in request.scope.get(SCOPES, ())
         return await collect_sources(clients, is_operator=is_operator)
+
+    @app.post("/v1/sources/{kind}/{name}/probe", dependencies=[Depends(require_right(Right.SOURCES))])
+    async def probe(
+        kind: Annotated[Literal["vendor", "database"], Path(description="What it is in the list of sources.")],
+        name: Annotated[str, Path(max_length=200, description="Its name there.")],
+    ) -> Probe:
+        """Ask a vendor or a database for something small, past every cache, and say whether it answers.
+
+        For callers with the right `sources`; a vendor that is off is refused.
+        """
+        return await probe_source(clients, name, is_database=kind == "database")

@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.errors import DependencyFailed, FathomError
+from fathom.clients.completions import read_completion
+from fathom.core.errors import FathomError
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.proto import message_to_proto
 from fathom.domain.chat.quoting import quote
@@ -53,10 +54,9 @@ class PolicyWriter:
             messages=[message_to_proto(message) for message in said],
             sampling=pb.Sampling(max_tokens=MAX_TOKENS),
         )
-        events = [event async for event in self._clients.policy.generate(request, timeout_s=self._timeout_s)]
-        if not events or not events[-1].HasField("completion"):
-            raise DependencyFailed("policy", "the stream ended without a completion")
-        return events[-1].completion.text.strip()
+        return await read_completion(
+            self._clients, request, lambda completion: str(completion.text).strip(), timeout_s=self._timeout_s
+        )
 
 
 class Summariser:

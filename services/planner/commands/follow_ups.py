@@ -155,8 +155,13 @@ def list_shares(cases: Sequence[Case], outcomes: Sequence[str]) -> Iterator[Shar
         yield Share(name, good, count, *wilson(good, count), outcomes=counts)
 
 
-def report(cases: Sequence[Case], readings: Sequence[Reading], target: Path | None, least: float) -> int:
-    """Print the shares, and what is not right; return the exit status, 1 below the wanted share."""
+def report(
+    cases: Sequence[Case], readings: Sequence[Reading], target: Path | None, least: float, page: Path | None = None
+) -> int:
+    """Print the shares, and what is not right; return the exit status, 1 below the wanted share.
+
+    ``target`` gets the outcomes as JSON Lines, ``page`` a report as HTML.
+    """
     outcomes = [judge(case, one) for case, one in zip(cases, readings, strict=True)]
     shares = list(list_shares(cases, outcomes))
     for share in shares:
@@ -170,10 +175,29 @@ def report(cases: Sequence[Case], readings: Sequence[Reading], target: Path | No
             for case, one, outcome in zip(cases, readings, outcomes, strict=True)
         ]
         target.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    if page is not None:
+        page.write_text(render_outcomes(cases, readings, outcomes, shares), encoding="utf-8")
     reached = shares[0].good / shares[0].count
     if reached < least:
         typer.echo(f"{reached:.1%} is below --least {least:.1%}", err=True)
     return int(reached < least)
+
+
+def render_outcomes(
+    cases: Sequence[Case], readings: Sequence[Reading], outcomes: Sequence[str], shares: Sequence[Share]
+) -> str:
+    """Return the report as HTML: shares with their intervals drawn, and each follow-up beside what became of it."""
+    from fathom.operations.evaluation.page import render_shares
+    from fathom.operations.ranking.page import render_table
+
+    drawn = [(one.name, one.good / one.count, one.low, one.high) for one in shares]
+    rows = [
+        [case.turns[-1].question, case.follow_up, one.question, outcome, " / ".join(case.expected_mentions)]
+        for case, one, outcome in zip(cases, readings, outcomes, strict=True)
+    ]
+    label, lines = "Share right or rightly asked back, with 95 % intervals", [one.describe() for one in shares]
+    table = render_table(["question before", "follow-up", "made whole", "outcome", "has to mention"], rows)
+    return render_shares("Follow-ups made whole", label, drawn, "\n".join(lines), table)
 
 
 def evaluate_rewriting(
@@ -186,6 +210,7 @@ def evaluate_rewriting(
     ] = None,
     model: Annotated[str, typer.Option(help="Language model that rewrites; none by default.")] = "",
     target: Annotated[Optional[Path], typer.Option(help="Write the outcomes as JSON Lines, too.")] = None,  # noqa: UP045
+    page: Annotated[Optional[Path], typer.Option(help="Write a report as HTML, too.")] = None,  # noqa: UP045
     least: Annotated[float, typer.Option(help="Share below which the exit status is 1.", min=0, max=1)] = 0.0,
     home: Home = HOME,
 ) -> None:
@@ -194,7 +219,7 @@ def evaluate_rewriting(
     The local stack's data service reads the questions; the rewriter asks back where it is not sure.
     """
     wanted = read_cases(cases) if cases is not None else load_gold()
-    raise typer.Exit(report(wanted, asyncio.run(rewrite_all(wanted, model, home)), target, least))
+    raise typer.Exit(report(wanted, asyncio.run(rewrite_all(wanted, model, home)), target, least, page))
 
 
 async def rewrite_all(cases: Sequence[Case], model: str, home: Path) -> list[Any]:

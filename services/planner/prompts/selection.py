@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import sha256
-from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
+from fathom.domain.chat.guidance import GIVEN_TABLES, OWN_DOCUMENTS, with_guidance
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from fathom.domain.chat.quoting import quote
 from fathom.domain.profile.guidance import format_memory
@@ -152,12 +152,7 @@ def describe_tables(task: Task) -> list[str]:
     described = [f"{name} {there}:\n{quote(sheet.digest.replace(sheet.id, name))}" for name, sheet in named]
     if not task.given:
         return described
-    head = (
-        "以下表格（之前各轮的，或用户提供的）已在 Python 中，可以引用和放置："
-        if chinese
-        else "Tables of earlier turns or of the user are in Python already; cite them by number and place them by name:"
-    )
-    return [*described, f"{head}\n{quote(chr(10).join(map(describe_given, task.given)))}"]
+    return [*described, f"{GIVEN_TABLES[chinese]}\n{quote(chr(10).join(map(describe_given, task.given)))}"]
 
 
 def describe_given(item: Material) -> str:

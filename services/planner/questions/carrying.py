@@ -14,7 +14,7 @@ from fathom.domain.programs.resolved import CALCULATION
 from fathom.services.planner.coverage.cells import METHODS
 from fathom.services.planner.model.programs import Program, ReadProgram
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
-from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING, list_rest
+from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING, is_around, list_rest
 from fathom.services.planner.questions.phrasing import replace_span
 from fathom.services.planner.questions.wording import GENITIVE, put_in_place, write_question
 
@@ -26,6 +26,8 @@ UNREADABLE = frozenset({"PERIOD", "NUMBER"})
 SILENT = frozenset({"within", "at", "each", "between", "summary"})
 # Functions that find a time.
 FINDING = frozenset({"maximum", "minimum", "top", "bottom", "drawdown", "rise", "first_if", "last_if", "longest"})
+# Functions that shift a time, and the measure that such words are also read as.
+SHIFTS, GROWTH = frozenset({"earlier", "later"}), "yoy"
 DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -41,7 +43,7 @@ def carry(asked: ReadProgram, former: ReadProgram, leaning: Collection[str], chi
     # What is left out of several things is not in the program, nor is what the words leave of them.
     if REMOVING in leaning or (program.shape, program.words) == (before.shape, before.words):
         return ""
-    if not covers(program, names) or loses_side(program, before, leaning):
+    if not covers(program, before, names) or loses_side(program, before, leaning):
         return ""
     if is_partial(program, before, names) or may_choose(program, before, names, leaning) or is_nested(program, before):
         return ""
@@ -74,18 +76,35 @@ def is_sure(program: Program) -> bool:
     return program.kind == CALCULATION and is_likely and not program.gaps & UNREADABLE
 
 
-def covers(program: Program, asked: ReadText) -> bool:
+def covers(program: Program, former: Program, asked: ReadText) -> bool:
     """Return whether the program has the names, periods, figures and measures of the follow-up."""
     used = [words.casefold() for words in program.words]
-    stated = [slot.text.casefold() for kinds in (ENTITY, PERIOD) for slot in asked.of(kinds)]
-    stated += [slot.text.casefold() for slot in asked.of(TOPIC) if not slot.is_measure]
-    if not all(any(text in words or words in text for words in used) for text in stated):
+    named = [slot for kinds in (ENTITY, PERIOD) for slot in asked.of(kinds)]
+    named += [slot for slot in asked.of(TOPIC) if not slot.is_measure]
+    lacking = [slot for slot in named if not any(is_part(slot.text.casefold(), words) for words in used)]
+    measures = [slot for slot in asked.of(TOPIC) if slot.is_measure and not is_around(slot)]
+    # The same words may be read as an indicator, which is looked for above, and as a measure.
+    spans = {(slot.start, slot.end) for slot in named}
+    answered = {measure for name in program.functions for measure in (name, *METHODS.get(name, ()))}
+    lacking += [slot for slot in measures if (slot.start, slot.end) not in spans and not is_answered(slot, answered)]
+    if lacking and not (len(lacking) == 1 and is_shift(program, former, lacking[0])):
         return False
     figures = {figure for words in used for figure in DIGITS.findall(words)}
-    if not set(DIGITS.findall(asked.text)) <= figures:
-        return False
-    answered = {measure for name in program.functions for measure in (name, *METHODS.get(name, ()))}
-    return all(is_answered(slot, answered) for slot in asked.of(TOPIC) if slot.is_measure)
+    return set(DIGITS.findall(asked.text)) <= figures
+
+
+def is_shift(program: Program, former: Program, slot: Slot) -> bool:
+    """Return whether a program for the same names has the words as a shift of a time: "a year earlier", 去年.
+
+    They are none of its words, and may have been read as growth.
+    """
+    is_shifted = bool(program.functions & SHIFTS) and set(program.names) <= set(former.names)
+    return is_shifted and (slot.kind in PERIOD or slot.value == GROWTH)
+
+
+def is_part(text: str, words: str) -> bool:
+    """Return whether one of two texts holds the other."""
+    return text in words or words in text
 
 
 def is_answered(slot: Slot, answered: set[str]) -> bool:
@@ -140,6 +159,10 @@ def exchange_words(pairs: Mapping[str, str], asked: ReadText, last: ReadText) ->
     for old, new in pairs.items():
         spans = find_words(old, text.text)
         if len(spans) != 1 or not find_words(new, asked.text):
+            return ""
+        is_time = any(slot.kind in PERIOD for slot in text.slots if slot.start < spans[0][1] and spans[0][0] < slot.end)
+        # A figure has no place where there was none: "2%" for the "ratio" of Sharpe's.
+        if DIGITS.search(new) and not DIGITS.search(old) and not is_time:
             return ""
         start, end = narrow(spans[0], text, find_words(new, asked.text)[0], asked)
         if start == end:

@@ -9,7 +9,7 @@ from fathom.domain.text.language import language_of
 from fathom.services.planner.model.programs import Program, ReadProgram
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText
 from fathom.services.planner.questions.carrying import carry, takes_nothing
-from fathom.services.planner.questions.exchanging import exchange_slots
+from fathom.services.planner.questions.exchanging import exchange_slots, is_as_long
 from fathom.services.planner.questions.leaning import find_leaning
 from fathom.services.planner.questions.phrasing import add_in_brackets, join_names
 from fathom.services.planner.questions.wording import write_question
@@ -74,6 +74,29 @@ def complete_by_program(
     # The follow-up as it stands is no choice.
     options = tuple(text for text in (guess, *others) if text != asked.text)
     return Completed(guess, SLOTS, is_sure=False, options=options)
+
+
+def complete_names(made: Completed, asked: ReadText, last: ReadText) -> Completed | None:
+    """Return a follow-up whose pronoun has been replaced by names as a whole question, None where that is not sure.
+
+    ``made`` is what it is by its slots or its program. Where these are unsure it stands with its own words and with
+    what it lacks of the last question, as far as that is one thing: no words that still lean on it, and a time of its
+    own or no words that nothing is known of, which might be one.
+    """
+    if made.is_sure:
+        return Completed(made.text, SLOTS)
+    topics, periods, own = last.of(TOPIC), last.of(PERIOD), asked.of(PERIOD)
+    has_topic = bool(asked.of(TOPIC) or asked.of(UNKNOWN))
+    if find_leaning(asked) or len(periods) != 1 or not (own or not asked.of(UNKNOWN)):
+        return None
+    # A day after a year may be the end of a time that began in it.
+    if own and not all(is_as_long(slot, periods[0]) for slot in own):
+        return None
+    if not has_topic and len(topics) != 1:
+        return None
+    parts = [*(() if has_topic else (topics[0].text,)), *(() if own else (periods[0].text,))]
+    chinese = "zh" in (language_of(asked.text), language_of(last.text))
+    return Completed(add_in_brackets(asked.text, parts, chinese), SLOTS)
 
 
 def takes_words(program: Program | None, asked: ReadText) -> bool:

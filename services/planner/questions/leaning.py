@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from fathom.domain.text.scripts import HAN
-from fathom.services.planner.model.slots import ENTITY, UNKNOWN, Kinds, ReadText
+from fathom.services.planner.model.slots import ENTITY, UNKNOWN, Kinds, ReadText, Slot
 
 FILE = Path(__file__).parent / "follow_up_words.yaml"
 REFERRING, ADDING, COMPARING, REMOVING = "referring", "adding", "comparing", "removing"
@@ -45,6 +45,11 @@ def find_leaning(question: ReadText) -> frozenset[str]:
 def list_rest(question: ReadText) -> list[str]:
     """Return the words that neither belong to a slot nor stand around the new part of a follow-up."""
     return WORD.findall(compile_kind(AROUND).sub(" ", mask_slots(question)))
+
+
+def is_around(slot: Slot) -> bool:
+    """Return whether a slot is of words that only stand around the new part of a follow-up: "now" is no last value."""
+    return not compile_kind(AROUND).sub("", slot.text).strip()
 
 
 def mask_slots(question: ReadText, kinds: Kinds = ()) -> str:

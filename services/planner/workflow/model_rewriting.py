@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fathom.domain.chat.tolerant import read_object
 from fathom.domain.text.folding import ungroup_digits
+from fathom.domain.text.terms import YEAR
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, ReadText
 from fathom.services.planner.model.stages import Fault, Flaw
 from fathom.services.planner.workflow.stage_outputs import FENCES, SHOWN, THOUGHT, read_question
@@ -18,7 +19,7 @@ MAX_QUESTION_CHARS = 2_000
 MAX_OPTIONS = 4
 # A page in place of a reply, such as the error of a proxy.
 PAGE = re.compile(r"\A\s*(?:<!doctype\b|<\?xml\b|<html\b|<head\b|<body\b)", re.IGNORECASE)
-NUMBER, YEAR = re.compile(r"\d+(?:[.,]\d+)*"), re.compile(r"(?:19|20)\d\d")
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # "15%" is a figure, "15" may have been "fifteen".
 PERCENT, SMALL_DIGITS = re.compile(r"\s*[%％]"), 2
 AGAIN = "Answer again with one JSON object and nothing else."

@@ -23,9 +23,11 @@ from fathom.services.planner.questions.completing import (
     Completed,
     complete_by_program,
     complete_by_slots,
+    complete_names,
     has_data,
 )
 from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.questions.referents import name_referent
 from fathom.services.planner.questions.routing import find_chart
 from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.workflow.model_rewriting import (
@@ -130,6 +132,15 @@ class Rewriter:
         """Return a follow-up behind earlier questions made whole without a model, as a guess where that is unsure."""
         if not before:
             return Completed(seen.text)
+        if named := name_referent(seen, before):
+            read = select_names(await self.reader.read(named, as_of))
+            made = complete_names(await self._complete_named(read, before, as_of), read, before[-1]) if read else None
+            if made is not None:
+                return made
+        return await self._complete_named(seen, before, as_of)
+
+    async def _complete_named(self, seen: ReadText, before: Sequence[ReadText], as_of: Any) -> Completed:
+        """Return the same of a follow-up that points to no name by a pronoun."""
         last = before[-1]
         if by_slots := complete_by_slots(seen, last):
             return by_slots

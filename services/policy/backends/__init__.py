@@ -20,7 +20,7 @@ def open_backend(name: str, config: ModelConfig, cache_dir: Path) -> Backend:
     if isinstance(config, RulesModel):
         from fathom.services.policy.backends.rules.backend import RulesBackend
 
-        return RulesBackend(name, config)
+        return RulesBackend(name, config, cache_dir)
     if isinstance(config, OpenAIModel):
         from fathom.services.policy.backends.openai.backend import OpenAIBackend
 

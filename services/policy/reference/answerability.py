@@ -1,15 +1,16 @@
-"""Rate how likely a sentence or a row of a table answers a question, by a calibrated linear model of their words.
+"""Rate how likely a sentence or a row of a table answers a question, by a calibrated linear model.
 
-The reference policy has no reader of text. What it can measure is how much of the question a passage takes up, and
-whether it says something of the kind that is asked for: a number, a year, a name. The weights are fitted by
-``python -m fathom.services.policy.reference.training`` on public sets of questions, among them ones whose answer was
-taken out of the passage.
+The reference policy has no reader of text. What it can measure is how much of the question a passage takes up, by its
+words and, where there is a sentence encoder, by their meaning, and whether it says something of the kind that is asked
+for: a number, a year, a name. The weights are fitted by ``python -m fathom.services.policy.reference.training`` on
+public sets of questions, among them ones whose answer was taken out of the passage.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import logging
 import math
 import re
 import unicodedata
@@ -24,12 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.core.errors import CorruptData
+from fathom.core.errors import CorruptData, FathomError
 from fathom.domain.regression import softmax, unpack
 from fathom.domain.text.scripts import HAN_CHARACTER
 from fathom.domain.text.terms import TOKEN, YEAR, Part, find_within, is_chinese, list_parts, list_words, quote_part
+from fathom.services.policy.reference.nearness import LAYERS, MEASURES, Nearness, StateEncoder
 
+LOG = logging.getLogger(__name__)
 FILE = Path(__file__).parent / "answerability.json"
+# The fitted models: of words alone, and with the states of an encoder.
+WORDS, STATES = "words", "states"
 NUMBER = re.compile(r"\d[\d.,]*")
 # A name or a figure of a question; the first word has a capital of its own.
 NAMED = re.compile(r"(?<!^)\b(?:[A-Z][\w&.-]*|\d[\d.,]*)")
@@ -53,33 +58,83 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Answerability:
-    """Probability that a quotation of a text answers a question, and from which one on it may be said to."""
+    """Linear model of the probability that a quotation answers, and from which one on it may be said to."""
 
     weights: NDArray[np.float64]
     bias: float
     temperature: float
     threshold: float
+    centres: NDArray[np.float32]
+    """Mean states of the encoder [layers, dim]; empty for a model of words alone."""
+    means: NDArray[np.float64]
+    """Usual measures of nearness; empty for a model of words alone."""
 
-    def rate(self, question: str, found: Sequence[Quoted], title: str, text: str) -> list[float]:
-        """Return the probability of each quotation of a text."""
-        if not found:
-            return []
-        logits = (measure_quotations(question, found, title, text) @ self.weights + self.bias) / self.temperature
+    def rate(self, features: NDArray[np.float64]) -> list[float]:
+        """Return the probability of each row of features."""
+        logits = (features @ self.weights + self.bias) / self.temperature
         return [float(one) for one in softmax(np.stack([np.zeros_like(logits), logits], axis=1))[:, 1]]
 
 
 @cache
-def load_answerability() -> Answerability:
-    """Load the fitted model; raise ``CorruptData`` for a file that does not fit the features."""
+def load_answerability(kind: str = WORDS) -> Answerability:
+    """Load the fitted model of a kind; raise ``CorruptData`` for a file that does not fit the features."""
     try:
-        data: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-        weights = unpack(data["weights"])
-        found = Answerability(weights, float(data["bias"]), float(data["temperature"]), float(data["threshold"]))
+        data: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))[kind]
+        weights, centres, means = (unpack(data[name]) for name in ("weights", "centres", "means"))
+        bias, temperature, threshold = (float(data[name]) for name in ("bias", "temperature", "threshold"))
+        found = Answerability(
+            weights, bias, temperature, threshold, centres.astype(np.float32).reshape(len(LAYERS), -1), means
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptData(FILE.name, f"{type(error).__name__} {error}") from error
-    if len(weights) != measure_quotations("Who?", [Quoted(Part("", "He."), "He.")], "", "He.").shape[1]:
+    count = measure_quotations("Who?", [Quoted(Part("", "He."), "He.")], "", "He.").shape[1]
+    if len(weights) != count + (2 * MEASURES if kind == STATES else 0):
         raise CorruptData(FILE.name, "its weights do not fit the features")
     return found
+
+
+class Rater:
+    """Rates quotations by their words, and by the states of an encoder where there is one; thread-safe."""
+
+    def __init__(self, encoder: StateEncoder | None = None) -> None:
+        """Use an encoder, which is loaded for the first question about a text."""
+        self._nearness = Nearness(encoder, load_answerability(STATES).centres) if encoder is not None else None
+
+    @property
+    def has_meanings(self) -> bool:
+        """Return whether texts are compared by what they mean, too."""
+        return self._nearness is not None
+
+    @property
+    def threshold(self) -> float:
+        """Return the probability from which on a quotation may be given as the answer."""
+        return load_answerability(STATES if self.has_meanings else WORDS).threshold
+
+    def rate(self, question: str, found: Sequence[Quoted], title: str, text: str) -> list[float]:
+        """Return the probability that each quotation of a text answers a question."""
+        if not found:
+            return []
+        features, nearness = measure_quotations(question, found, title, text), self._nearness
+        if nearness is not None:
+            try:
+                near = nearness.measure(question, [name_part(title, one) for one in found])
+                model = load_answerability(STATES)
+                return model.rate(join_nearness(question, features, near - model.means))
+            except FathomError as error:
+                # Answers by words are better than none; which of the two they were must show somewhere.
+                LOG.warning("passages are rated by their words alone: %s", error)
+                self._nearness = None
+        return load_answerability().rate(features)
+
+
+def name_part(title: str, one: Quoted) -> str:
+    """Return a part with its title, without which a sentence may not say of what it speaks."""
+    return f"{title}: {one.part.whole.strip()}"
+
+
+def join_nearness(question: str, features: NDArray[np.float64], near: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return features with measures of nearness, which have another scale in Chinese."""
+    return np.hstack([features, near, near * float(is_chinese(question))])
 
 
 def quote_parts(question: str, text: str) -> list[Quoted]:
@@ -87,7 +142,7 @@ def quote_parts(question: str, text: str) -> list[Quoted]:
     wanted, parts = set(list_words(question)), list_parts(text)
     scores = [len(wanted & list_own_words(question, part)) for part in parts]
     # The names of columns answer nothing without a row below them.
-    heads = {part.head for part in parts if part.head}
+    heads = {line for part in parts for line in part.head.splitlines()}
     said = [place for place, part in enumerate(parts) if part.text not in heads]
     best = sorted(said, key=lambda place: -scores[place])[:MOST_PARTS]
     return [Quoted(parts[place], quote_part(text, parts, place)) for place in sorted(best)]

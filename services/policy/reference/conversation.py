@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.chat.guidance import has_own_documents, question_of
+from fathom.domain.chat.guidance import has_own_documents, list_given_tables, question_of
 from fathom.domain.chat.hermes import OPEN
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.notices import is_note
@@ -37,6 +37,8 @@ class Conversation:
     """Lines of the user's memory in the prompt."""
     has_own_documents: bool = False
     """True where the run searches corpora of the user's choice."""
+    given_tables: tuple[str, ...] = ()
+    """Titles of the tables that the run begins with: the user's own, and those of earlier turns."""
 
     @property
     def is_zh(self) -> bool:
@@ -59,7 +61,8 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     question = question_of(content).strip()
     is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
     memory = read_memory(content.removeprefix(question))
-    return Conversation(question, steps, is_last_round, is_follow_up, memory, has_own_documents(content))
+    given = tuple(list_given_tables(content))
+    return Conversation(question, steps, is_last_round, is_follow_up, memory, has_own_documents(content), given)
 
 
 def find_question(messages: Sequence[Message]) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from fathom.domain.text.terms import Part, find_within, is_about, list_words
-from fathom.services.policy.reference.answerability import Quoted, load_answerability, quote_parts
+from fathom.domain.text.terms import YEAR, Part, find_within, is_about, list_words
+from fathom.services.policy.reference.answerability import Quoted, Rater, quote_parts
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.reading import Reading, say
 
@@ -24,35 +25,47 @@ class Quotation:
     text: str
     material: int
     probability: float
-
-    @property
-    def is_answer(self) -> bool:
-        """Return whether it may be given as the answer: as likely as nine of ten held-out ones that were right."""
-        return self.probability >= load_answerability().threshold
+    is_answer: bool
+    """True where it may be given as the answer: as likely as held-out ones that were right."""
 
     def write(self, is_zh: bool) -> str:
         """Return the paragraph of an answer."""
         return say("quote" if self.is_answer else "nearest", is_zh, self.title, self.text, f"[{self.material}]")
 
 
-def choose_hit(conversation: Conversation) -> str:
-    """Return the id of the first found document that speaks of the question and is not read yet; "" for none."""
+def choose_hit(conversation: Conversation, rater: Rater) -> str:
+    """Return the id of the found document that is read next, the likeliest by its summary first; "" for none."""
     hits = [hit for step in conversation.of("search") if step.is_ok for hit in step.head.get("hits", ())]
     read = [str(step.arguments.get("id", "")) for step in conversation.of("fetch")]
+    found = [hit for hit in hits if str(hit.get("id", "")) not in ("", *read)]
+    if len(read) >= MAX_READ or not found:
+        return ""
+    if rater.has_meanings:
+        question = conversation.question
+        return str(max(found, key=lambda hit: rate_summary(question, hit, rater)).get("id", ""))
     wanted = set(list_words(conversation.question))
     # One term of several is chance.
     least = max(1, min(2, len(wanted)))
-    found = [(str(hit.get("id", "")), list_words(f"{hit.get('title', '')} {hit.get('summary', '')}")) for hit in hits]
-    chosen = [ident for ident, words in found if ident not in ("", *read) and len(wanted & set(words)) >= least]
-    return chosen[0] if chosen and len(read) < MAX_READ else ""
+    named = [
+        hit
+        for hit in found
+        if len(wanted & set(list_words(f"{hit.get('title', '')} {hit.get('summary', '')}"))) >= least
+    ]
+    return str(named[0].get("id", "")) if named else ""
 
 
-def list_quotations(conversation: Conversation, reading: Reading) -> list[Quotation]:
+def rate_summary(question: str, hit: Mapping[str, Any], rater: Rater) -> float:
+    """Return how likely the likeliest part of a hit's summary answers a question."""
+    title, text = str(hit.get("title", "")), str(hit.get("summary", ""))
+    return max(rater.rate(question, quote_parts(question, text), title, text), default=0.0)
+
+
+def list_quotations(conversation: Conversation, reading: Reading, rater: Rater) -> list[Quotation]:
     """Return the likeliest quotation of each document that was read, the likeliest of all first."""
-    return sorted(quote_documents(conversation, reading), key=lambda one: -one.probability)
+    return sorted(quote_documents(conversation, reading, rater), key=lambda one: -one.probability)
 
 
-def quote_documents(conversation: Conversation, reading: Reading) -> Iterator[Quotation]:
+def quote_documents(conversation: Conversation, reading: Reading, rater: Rater) -> Iterator[Quotation]:
     """Yield a quotation of each document that speaks of the question and of what that names."""
     names = [name.casefold() for name in reading.names]
     for step in conversation.of("fetch"):
@@ -62,22 +75,29 @@ def quote_documents(conversation: Conversation, reading: Reading) -> Iterator[Qu
         if not (step.is_ok and step.material and is_named):
             continue
         found = quote_parts(question, step.body)
-        rated = load_answerability().rate(question, found, title, step.body)
+        rated = rater.rate(question, found, title, step.body)
         if not rated:
             continue
-        best = choose_best(question, found, rated)
+        best = choose_best(question, found, rated, rater.threshold)
         quoted = drop_lead(question, found, best).text
-        if is_about(f"{title}\n{quoted}", text, question):
-            yield Quotation(title, quoted, step.material, rated[best])
+        # By meaning a text may answer in other words; another year is never the one that is asked for.
+        is_there = has_years(text, question) if rater.has_meanings else is_about(f"{title}\n{quoted}", text, question)
+        if is_there:
+            yield Quotation(title, quoted, step.material, rated[best], rated[best] >= rater.threshold)
 
 
-def choose_best(question: str, found: Sequence[Quoted], rated: Sequence[float]) -> int:
+def has_years(text: str, question: str) -> bool:
+    """Return whether a text has all years of a question."""
+    return set(YEAR.findall(question)) <= set(YEAR.findall(text))
+
+
+def choose_best(question: str, found: Sequence[Quoted], rated: Sequence[float], threshold: float) -> int:
     """Return the place of the likeliest quotation; where that is no answer, of a row that the question calls by name.
 
     What a table says is in a cell, of which the model of words knows nothing, hence the share of likelihood.
     """
     best = max(range(len(found)), key=lambda place: rated[place])
-    if rated[best] >= load_answerability().threshold:
+    if rated[best] >= threshold:
         return best
     near = [place for place in range(len(found)) if rated[place] >= NEARLY * rated[best]]
     named = [place for place in near if is_row_of(question, found[place].part)]

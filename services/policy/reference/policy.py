@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from fathom.domain.chat.tolerant import items
@@ -14,6 +14,7 @@ from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
+from fathom.services.policy.reference.answerability import Rater
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import Quotation, choose_hit, list_quotations
@@ -23,12 +24,15 @@ from fathom.services.policy.reference.reading import Reading, Sheet, Written, is
 MOST_PARTS = 4
 MOST_OPEN, OPEN_CHARS = 20, 120
 MOST_NEAREST = 3
+MOST_HITS = 12
 # Functions that only say which value of a series is meant.
 LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 # Currencies, and units of large amounts, as tables name them.
 CODE = re.compile(r"[A-Z]{3}")
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
-NO_SERIES = {"UNKNOWN_SERIES": "no_series"}
+NO_SERIES = "UNKNOWN_SERIES"
+# Tables in which something was looked for that are named.
+MOST_NAMED = 4
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -40,6 +44,8 @@ class Walk:
     tools: frozenset[str]
     written: Written | None = None
     """Reading of the question by a model, in place of the data tool's own program."""
+    rater: Rater = field(default_factory=Rater)
+    """Says which passages answer."""
 
     def next(self) -> Call:
         """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
@@ -120,7 +126,7 @@ class Walk:
 
     @cached_property
     def _quotations(self) -> list[Quotation]:
-        return list_quotations(self.conversation, self._reading)
+        return list_quotations(self.conversation, self._reading, self.rater)
 
     @cached_property
     def _answers(self) -> list[Quotation]:
@@ -147,8 +153,18 @@ class Walk:
         known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
         if any(text in words or words in text for text in known for words in unknown):
             return []
-        gaps = [(NO_SERIES.get(one["reason"], "no_value"), one["words"], one["detail"]) for one in program.missing]
-        return [say(name, self.conversation.is_zh, words, detail.rstrip(".")) for name, words, detail in gaps]
+        return [self._say_gap(one["reason"], one["words"], one["detail"].rstrip(".")) for one in program.missing]
+
+    def _say_gap(self, reason: str, words: str, detail: str) -> str:
+        """Return the sentence that something is missing: why, or where it was looked for."""
+        given, is_zh = self.conversation.given_tables, self.conversation.is_zh
+        if reason != NO_SERIES:
+            return say("no_value", is_zh, words, detail)
+        if not given:
+            return say("no_series", is_zh, words)
+        named = join(given[:MOST_NAMED], is_zh)
+        left = len(given) - MOST_NAMED
+        return say("no_given", is_zh, words, say("more_tables", is_zh, named, left) if left > 0 else named)
 
     @cached_property
     def _limits(self) -> list[str]:
@@ -208,24 +224,31 @@ class Walk:
         return Call("catalogue", {"query": unknown[:500]}) if unknown and not is_done else None
 
     def _search(self) -> Call | None:
-        return None if self.conversation.of("search") else Call("search", {"query": self.conversation.question[:2000]})
+        if self.conversation.of("search"):
+            return None
+        # Of one's own documents more are looked at, since the likeliest is chosen by what it means.
+        more = {"top_k": MOST_HITS} if self.conversation.has_own_documents and self.rater.has_meanings else {}
+        return Call("search", {"query": self.conversation.question[:2000], **more})
 
     def _read(self) -> Call | None:
-        chosen = "" if self._answers else choose_hit(self.conversation)
+        chosen = "" if self._answers else choose_hit(self.conversation, self.rater)
         return Call("fetch", {"id": chosen}) if chosen else None
 
 
-def next_call(conversation: Conversation, tools: Sequence[str], written: Written | None = None) -> Call:
+def next_call(
+    conversation: Conversation, tools: Sequence[str], written: Written | None = None, rater: Rater | None = None
+) -> Call:
     """Return the next call of the reference policy; the questions of a list are given to researchers of their own.
 
-    ``written`` is a program of the question that a model has written, in place of that of the data tool.
+    ``written`` is a program of the question that a model has written, in place of that of the data tool; ``rater`` says
+    which passages answer, by default by their words.
     """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     results, is_zh = conversation.of("delegate"), conversation.is_zh
     if is_small_talk(conversation.question):
         calls = [Call("finish", {"answer": compose(conversation, (), ())})]
     elif "delegate" not in tools or len(parts) < 2:
-        calls = [Walk(conversation, frozenset(tools), written).next()]
+        calls = [Walk(conversation, frozenset(tools), written, rater or Rater()).next()]
     elif not results and not conversation.is_last_round:
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:

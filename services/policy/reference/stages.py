@@ -13,6 +13,7 @@ from fathom.domain.profile.guidance import read_memory
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import compose
+from fathom.services.policy.reference.answerability import Rater
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.documents import list_quotations
 from fathom.services.policy.reference.reading import Reading, is_reason
@@ -30,14 +31,17 @@ DATES = {"date": "date", "from": "date", "to": "date"}
 AT_ONCE, MOST_LEAVES, MOST = 6, 24, 3
 
 
-def answer_stage(messages: Sequence[Message]) -> str | None:
-    """Return the text of a stage, of a correction the same again; None when the conversation is no stage."""
+def answer_stage(messages: Sequence[Message], rater: Rater | None = None) -> str | None:
+    """Return the text of a stage, of a correction the same again; None when the conversation is no stage.
+
+    ``rater`` says which passages answer, by default by their words.
+    """
     stages: Mapping[str, Callable[[Asked], str]] = {
         # The planner makes follow-ups whole before this policy is asked.
         REWRITE: lambda asked: asked["question"].strip(),
         PLAN: plan,
         REFLECT: supplement,
-        COMPOSE: answer,
+        COMPOSE: lambda asked: answer(asked, rater),
     }
     asked = next((read_ask(message.content) for message in messages if message.role is Role.USER), None)
     return stages[asked.stage](asked) if asked is not None else None
@@ -68,7 +72,7 @@ def supplement(asked: Asked) -> str:
     return json.dumps({"search": lacking} if lacking else {}, ensure_ascii=False)
 
 
-def answer(asked: Asked) -> str:
+def answer(asked: Asked, rater: Rater | None = None) -> str:
     """Return the answer from the material: tables with their values, and quotations."""
     steps, sheets = [], []
     for item in ITEM.split(asked["material"]):
@@ -82,5 +86,5 @@ def answer(asked: Asked) -> str:
         elif document := DOCUMENT.fullmatch(head):
             steps.append(Step("fetch", {}, {"status": "ok", "material": int(document[1]), "title": document[2]}, body))
     conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
-    quotes = [one.write(conversation.is_zh) for one in list_quotations(conversation, Reading())]
+    quotes = [one.write(conversation.is_zh) for one in list_quotations(conversation, Reading(), rater or Rater())]
     return compose(conversation, sheets, quotes)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from fathom.core.errors import InvalidField
+
+if TYPE_CHECKING:
+    from fathom.services.retrieval.tools.evaluation import Evaluation
 
 
 def evaluate_retrieval(
@@ -22,8 +27,9 @@ def evaluate_retrieval(
     threads: Annotated[int, typer.Option(help="Threads of the encoder; 0 takes all.")] = 0,
     home: Annotated[Path, typer.Option(help="Folder with the models.", envvar="FATHOM_LOCAL_HOME")] = Path(".fathom"),
     json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per ranking.")] = False,
+    page: Annotated[Optional[Path], typer.Option(help="Write a report as HTML, too.")] = None,  # noqa: UP045
 ) -> None:
-    """Measure Recall@k, nDCG@10 and MRR of BM25, vectors and both.
+    """Measure Recall@k, nDCG@10 and MRR of BM25, vectors and both; nDCG@10 with its 95 % interval over queries.
 
     The weight of the vectors is fitted on the other half of the queries.
     """
@@ -36,6 +42,7 @@ def evaluate_retrieval(
     if (corpus is None) != (qrels is None) or not (corpus or sets):
         raise InvalidField("corpus", "give --corpus with --qrels, or --set")
     config = Config(model_dir=home / "models", threads=threads)
+    results = {}
     with tempfile.TemporaryDirectory() as scratch:
         for name in sets or ["own"]:
             if corpus is not None and qrels is not None and not sets:
@@ -45,17 +52,42 @@ def evaluate_retrieval(
             chosen = "" if encoder == "none" else encoder or usual
             # A folder per set and encoder, so that an index is reused for the same texts and vectors only.
             folder = (index or Path(scratch)) / name / (chosen or "words").replace("/", "_")
-            result = evaluate(documents, queries, Recipe(encoder=chosen), config, folder)
+            result = results[name] = evaluate(documents, queries, Recipe(encoder=chosen), config, folder)
             if json_lines:
                 for row in result.rows:
-                    typer.echo(json.dumps({"set": name, "ranking": row.name, "alpha": row.alpha, **row.figures}))
-                continue
-            size = f"{result.documents:,} documents, {result.queries:,} queries"
-            weight = "" if result.alpha is None else f", alpha {result.alpha}"
-            typer.echo(f"\n{name}: {size}, {result.encoder or 'words'}{weight}")
-            typer.echo(f"{'':<10}" + "".join(f"{measure:>9}" for measure in result.rows[0].figures))
-            for row in result.rows:
-                fitted = "  fitted on the other half: " + " and ".join(map(str, row.alpha)) if row.alpha else ""
-                typer.echo(
-                    f"{row.name:<10}" + "".join(f"{value * 100:>9.1f}" for value in row.figures.values()) + fitted
-                )
+                    line = {"set": name, "ranking": row.name, "alpha": row.alpha, **row.figures}
+                    typer.echo(json.dumps({**line, "nDCG@10 95 %": row.interval}))
+            else:
+                typer.echo(f"\n{name}: {format_result(result)}")
+    if page is not None:
+        page.write_text(render_results(results), encoding="utf-8")
+
+
+def format_result(result: Evaluation) -> str:
+    """Return a line about the set, and a line with the measures of each ranking in percent."""
+    size = f"{result.documents:,} documents, {result.queries:,} queries"
+    weight = "" if result.alpha is None else f", alpha {result.alpha}"
+    lines = [
+        f"{size}, {result.encoder or 'words'}{weight}",
+        f"{'':<10}" + "".join(f"{measure:>9}" for measure in result.rows[0].figures) + f"{'nDCG@10 95 %':>16}",
+    ]
+    for row in result.rows:
+        fitted = "  fitted on the other half: " + " and ".join(map(str, row.alpha)) if row.alpha else ""
+        figures = "".join(f"{value * 100:>9.1f}" for value in row.figures.values())
+        interval = "{:.1f} to {:.1f}".format(*(100 * end for end in row.interval))
+        lines.append(f"{row.name:<10}{figures}{interval:>16}{fitted}")
+    return "\n".join(lines)
+
+
+def render_results(results: Mapping[str, Evaluation]) -> str:
+    """Return the report as HTML: for each set nDCG@10 of the rankings, drawn with its interval, and all measures."""
+    from fathom.operations.evaluation.page import draw_shares
+    from fathom.operations.ranking.page import wrap_page
+
+    title = "Rankings on labelled questions"
+    parts = [f"<h1>{title}</h1>"]
+    for name, result in results.items():
+        drawn = [(row.name, row.figures["nDCG@10"], *row.interval) for row in result.rows]
+        parts += [f"<h2>{html.escape(name)}</h2>", draw_shares("nDCG@10 with 95 % intervals", drawn)]
+        parts.append(f"<pre>{html.escape(format_result(result))}</pre>")
+    return wrap_page(title, "".join(parts))

@@ -15,6 +15,7 @@ from typing import Any
 
 from fathom.core.errors import InvalidField, MissingExtra
 from fathom.domain.encoders.choose import Encoders
+from fathom.domain.intervals import bootstrap_mean
 from fathom.services.retrieval.config import Config, Recipe
 from fathom.services.retrieval.corpus.building import build_snapshot
 from fathom.services.retrieval.corpus.snapshot import Snapshot, open_snapshot
@@ -44,6 +45,8 @@ class Row:
 
     name: str
     figures: Mapping[str, float]
+    interval: tuple[float, float]
+    """95 % interval of nDCG@10, of a bootstrap over the queries."""
     alpha: tuple[float, ...] = ()
 
 
@@ -82,13 +85,13 @@ def evaluate(
     index, texts = snapshot.index, [query.text for query in judged]
     assert isinstance(index, HybridIndex)  # it was built here, of files
     words = rank_queries(index, snapshot, judged, None, Ranking.LEXICAL)
-    rows = [Row("bm25", compute_measures(judged, words))]
+    rows = [make_row("bm25", judged, words)]
     if not snapshot.encoder:
         return Evaluation(len(snapshot.table), len(judged), "", rows, None)
     vectors = encoders(snapshot.encoder).encode(texts, "query")
-    rows.append(Row("dense", compute_measures(judged, rank_queries(index, snapshot, judged, vectors, Ranking.DENSE))))
+    rows.append(make_row("dense", judged, rank_queries(index, snapshot, judged, vectors, Ranking.DENSE)))
     both = rank_queries(replace(index, alpha=None), snapshot, judged, vectors, Ranking.HYBRID)
-    rows.append(Row("hybrid", compute_measures(judged, both)))
+    rows.append(make_row("hybrid", judged, both))
     runs = {
         alpha: rank_queries(replace(index, alpha=alpha), snapshot, judged, vectors, Ranking.HYBRID) for alpha in GRID
     }
@@ -114,10 +117,15 @@ def rank_queries(
     return run
 
 
-def compute_measures(queries: Sequence[Query], run: Run) -> dict[str, float]:
-    """Compute ``MEASURES`` over the queries; a query without hits counts as 0."""
-    measures, results = load_measures(), measure_queries(queries, run)
-    return {str(measure): sum(results[str(measure)].values()) / len(queries) for measure in measures}
+def make_row(name: str, queries: Sequence[Query], run: Run) -> Row:
+    """Measure a ranking over the queries; a query without hits counts as 0."""
+    return average(name, {measure: list(found.values()) for measure, found in measure_queries(queries, run).items()})
+
+
+def average(name: str, values: Mapping[str, Sequence[float]], alpha: tuple[float, ...] = ()) -> Row:
+    """Return the means of the measures, given by query, and the interval of nDCG@10."""
+    figures = {measure: sum(found) / len(found) for measure, found in values.items()}
+    return Row(name, figures, bootstrap_mean([[one] for one in values[FITTED_BY]]), alpha)
 
 
 def load_measures() -> list[Any]:
@@ -150,8 +158,7 @@ def cross_fit(queries: Sequence[Query], runs: Mapping[float, Run]) -> tuple[Row,
         name: [tables[chosen[1 - side]][name][ident] for side, half in enumerate(halves) for ident in half]
         for name in MEASURES
     }
-    figures = {name: sum(found) / len(found) for name, found in values.items()}
-    return Row("fitted", figures, chosen), find_best_alpha(tables, [q.id for q in queries])
+    return average("fitted", values, chosen), find_best_alpha(tables, [q.id for q in queries])
 
 
 def find_best_alpha(tables: Mapping[float, Mapping[str, Mapping[str, float]]], ids: Sequence[str]) -> float:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
+from fathom.clients.completions import read_completion
 from fathom.core.cache import BoundedCache
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField
 from fathom.core.ids import content_hash, new_id
@@ -196,7 +197,6 @@ class Judge:
             ),
             response_schema_json=build_schema(ballot.style),
         )
-        async for response in self._clients.policy.generate(request, timeout_s=self._settings.timeout_s):
-            if response.HasField("completion"):
-                return response.completion.text
-        raise DependencyFailed("policy", "the stream ended without a completion")
+        return await read_completion(
+            self._clients, request, lambda completion: str(completion.text), timeout_s=self._settings.timeout_s
+        )

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from fathom.domain.chat.tolerant import read_object
+from fathom.domain.chat.tolerant import read_reply
 from fathom.services.reward.judging.settings import Style
 
 # Reasons are shown to people and logged; a judge that rambles is cut.
@@ -120,12 +120,5 @@ def build_schema(style: Style) -> str:
 
 def parse_reply(style: Style, text: str) -> Opinion | str:
     """Parse a reply; return the opinion, or a message saying what is wrong."""
-    found = read_object(text)
-    if found is None:
-        return "there is no JSON object"
-    try:
-        reply = REPLIES[style].model_validate(found)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return Opinion(reply.margin, reply.why[:MAX_REASON])
+    reply = read_reply(text, REPLIES[style])
+    return reply if isinstance(reply, str) else Opinion(reply.margin, reply.why[:MAX_REASON])

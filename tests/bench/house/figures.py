@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -43,6 +44,16 @@ class Report:
 
 def measure(root: Path) -> Report:
     """Return the figures of the tree below ``root``, without running anything of it."""
+    # Millions of nodes are made and none is dropped: walking all of them again and again takes longer than parsing.
+    gc.disable()
+    try:
+        return count(root)
+    finally:
+        gc.enable()
+
+
+def count(root: Path) -> Report:
+    """Return the same with the garbage collector as it is."""
     rooms = {"product": read_sources(root, PRODUCT), "tests": read_sources(root, TESTS)}
     figures: dict[str, float] = {}
     places: dict[str, list[str]] = {}

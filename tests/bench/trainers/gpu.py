@@ -35,7 +35,7 @@ from tests.integration.policy.weights.models import tiny_model
 
 # Products of bfloat16 per second that makers name for dense matrices, by a part of the device's name.
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "A10": 125e12, "L4": 121e12}
-WAYS = {"padded": (), "packed": ("actor.use_remove_padding=true",)}
+WAYS = {"padded": ("actor.use_remove_padding=false",), "packed": ("actor.use_remove_padding=true",)}
 
 
 @dataclass(frozen=True)

@@ -105,15 +105,18 @@ def sides(size: Size, data: DataProto) -> dict[str, Side]:
         print("TRL is not installed: no baseline")
     else:
         made["TRL GRPOTrainer, one pass (entropy)"] = trl_step(size, data)
+    # As it is by default: packed, and every row in one pass.
     made["Fathom, whole step"] = fathom_step(size, data)
+    padded = "actor.use_remove_padding=false"
+    made["Fathom, whole step, padded"] = fathom_step(size, data, padded)
     by_tokens = ("actor.use_dynamic_bsz=true", f"actor.ppo_max_token_len_per_gpu={3 * (PROMPT + RESPONSE)}")
-    made["Fathom, whole step, packed"] = fathom_step(size, data, *by_tokens, "actor.use_remove_padding=true")
+    made["Fathom, whole step, by tokens"] = fathom_step(size, data, *by_tokens)
     if size.more:
         once = ("algorithm.old_log_probs=update",)
         made["Fathom, one pass"] = fathom_step(size, data, *once)
-        made["Fathom, one pass, packed"] = fathom_step(size, data, *once, *by_tokens, "actor.use_remove_padding=true")
+        made["Fathom, one pass, padded"] = fathom_step(size, data, *once, padded)
         made["Fathom, whole step, entropy in loss"] = fathom_step(size, data, "actor.entropy_coeff=0.001")
-        made["Fathom, whole step, by tokens"] = fathom_step(size, data, *by_tokens)
+        made["Fathom, whole step, padded, by tokens"] = fathom_step(size, data, *by_tokens, padded)
         made["Fathom, the update alone"] = fathom_step(size, data, is_whole=False)
     return made
 

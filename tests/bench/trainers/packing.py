@@ -24,11 +24,12 @@ PROMPT, RESPONSE, VOCABULARY, GROUP, ROWS, ROUNDS = 32, 480, 4_096, 8, 48, 3
 LIMIT = 1_024
 """Tokens of a pass: two rows of the greatest length."""
 BY_TOKENS = ("actor.use_dynamic_bsz=true", f"actor.ppo_max_token_len_per_gpu={LIMIT}")
+PADDED = "actor.use_remove_padding=false"
 WAYS: dict[str, tuple[str, ...]] = {
     # As many rows as fit when all of them have the greatest length: what a fixed number must allow for.
-    "padded, two rows a pass": ("actor.ppo_micro_batch_size_per_gpu=2",),
-    "padded, eight rows a pass": ("actor.ppo_micro_batch_size_per_gpu=8",),
-    "padded, passes by tokens": BY_TOKENS,
+    "padded, two rows a pass": (PADDED, "actor.ppo_micro_batch_size_per_gpu=2"),
+    "padded, eight rows a pass": (PADDED, "actor.ppo_micro_batch_size_per_gpu=8"),
+    "padded, passes by tokens": (PADDED, *BY_TOKENS),
     "packed, passes by tokens": (*BY_TOKENS, "actor.use_remove_padding=true"),
 }
 
@@ -62,7 +63,8 @@ def step_of(data: DataProto, *overrides: str) -> tuple[Side, int]:
     config = load_config([], ["actor.optim.lr=1e-6", *overrides])
     actor = Actor(config.actor, network())
     known = data.union(actor.compute_log_prob(data).select(["old_log_probs"]))
-    return (actor.stepper.optimizer, lambda: actor.update_policy(known)), len(passes(data, config.actor))
+    count = len(passes(data, config.actor, is_packed=actor.network.packed))
+    return (actor.stepper.optimizer, lambda: actor.update_policy(known)), count
 
 
 def network() -> Any:

@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from deploy import images, smoke
 from tests.chart.install.readme import (
@@ -27,7 +26,7 @@ from tests.chart.install.readme import (
     render_install,
     value_of,
 )
-from tests.chart.rendering import CHART, HELMS, ROOT, TOOLS, by_key, containers
+from tests.chart.rendering import CHART, HELMS, ROOT, TOOLS, by_key, containers, read_documents
 from tests.chart.test_against_the_code import parses
 
 SHOWN = {"README": (ROOT / "README.md", "## On Kubernetes"), "chart": (CHART / "README.md", "")}
@@ -46,7 +45,7 @@ def test_what_the_lines_make_is_what_the_chart_needs(lines: list[str], helm: str
     assert {line.split()[0] for line in lines} <= set(PROGRAMS)
     made = preview_objects(lines, tmp_path)
     words, rendered = render_install(lines, helm)
-    documents = tuple(document for document in yaml.safe_load_all(rendered) if document)
+    documents = read_documents(rendered)
     namespace = value_of(words, "-n")
     assert made["Namespace", namespace]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert {item["metadata"].get("namespace", namespace) for item in made.values()} == {namespace}
@@ -61,7 +60,7 @@ def test_images_are_made_under_the_names_that_the_chart_asks_for() -> None:
     """Every pod of a first install was in ImagePullBackOff: `make images` had a tag of its own."""
     # Other images of the release are those of NATS and the trial store.
     _, rendered = render_install(read_lines(*SHOWN["README"]), "helm4")
-    documents = tuple(document for document in yaml.safe_load_all(rendered) if document)
+    documents = read_documents(rendered)
     asked = {container["image"] for _, container in containers(documents)}
     ours = {image for image in asked if image.startswith("fathom-")}
     assert ours == {images.tag(target, {}) for target in images.SERVING}

@@ -1,4 +1,4 @@
-"""Keys of the field for questions and of the export in a real browser, and the place of a run that waits."""
+"""Keys and size of the field for questions and of the export in a real browser, and the place of a run that waits."""
 
 from __future__ import annotations
 
@@ -41,6 +41,51 @@ async def test_shift_and_enter_break_the_line_and_enter_sends_both(browser: Brow
         await question.press("Enter")
         await expect(page.locator(".trace.over")).to_be_visible()
         assert [run.question for run in house.planner.asked] == ["One line\nand another"]
+
+
+async def test_enter_that_takes_a_candidate_of_an_input_method_sends_nothing(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        question = page.locator("#question")
+        await question.press_sequentially("What of ")
+        keyboard = await page.context.new_cdp_session(page)
+        await keyboard.send("Input.imeSetComposition", {"text": "pingguo", "selectionStart": 7, "selectionEnd": 7})
+        await question.dispatch_event("keydown", {"key": "Enter", "isComposing": True, "bubbles": True})
+        # Safari ends the composition first, and then reports the key with the code of input methods.
+        await keyboard.send("Input.insertText", {"text": "苹果"})
+        await question.dispatch_event("keydown", {"key": "Enter", "keyCode": 229, "bubbles": True})
+        await expect(question).to_have_value("What of 苹果")
+        assert house.planner.asked == []
+        await question.press("Enter")
+        await expect(page.locator(".trace.over")).to_be_visible()
+        assert [run.question for run in house.planner.asked] == ["What of 苹果"]
+
+
+async def test_the_field_grows_with_its_lines_up_to_a_bound_and_then_scrolls(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        question = page.locator("#question")
+        heights = []
+        for lines in (1, 4, 60):
+            await question.fill("\n".join(str(line) for line in range(lines)))
+            heights.append(await question.evaluate("(box) => [box.clientHeight, box.scrollHeight]"))
+        (one, _), (four, four_needed), (most, most_needed) = heights
+        assert one < four == four_needed < most == 200 < most_needed
+        await question.fill("")
+        assert await question.evaluate("(box) => box.clientHeight") == one
+
+
+@pytest.mark.parametrize("width", [1440, 1100, 900, 420])
+async def test_what_stands_below_the_question_stays_within_its_box(browser: Browser, width: int) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url, width=width)).page
+        await expect(page.locator("#model option").first).to_be_attached()
+        bar = await page.locator(".bar").evaluate("(bar) => [bar.scrollWidth, bar.clientWidth]")
+        assert bar[0] == bar[1]
+        button, box = await page.locator("#send").bounding_box(), await page.locator(".box").bounding_box()
+        assert button is not None
+        assert box is not None
+        assert button["x"] + button["width"] <= box["x"] + box["width"]
 
 
 async def test_e_leads_to_the_export_of_the_last_answer(browser: Browser) -> None:

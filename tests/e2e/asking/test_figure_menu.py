@@ -12,8 +12,9 @@ from playwright.async_api import Browser, Page
 
 from tests.e2e.asking.test_figure_zoom import make_script
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import serve_script
-from tests.e2e.script import trading_days, walk
+from tests.e2e.script import Script, draw_figure, trading_days, walk
 from tests.e2e.test_answer_page import show_answer
 
 pytestmark = [
@@ -118,3 +119,43 @@ async def test_the_values_of_candlesticks_are_their_four_prices(browser: Browser
         table = figure.get_by_role("table", name="AAA by day")
         await expect(table.get_by_role("row")).to_have_count(4)
         await expect(table.get_by_role("row").last.get_by_role("cell")).to_have_text(["3.5", "6", "2.0", "4"])
+
+
+@pytest.mark.parametrize(
+    ("locale", "said", "button", "values"),
+    [
+        ("en-US", "of 8,000 points are drawn", "Draw all points", "Values"),
+        ("zh-CN", "共 8,000 个点，绘出", "绘出全部点", "数值"),
+    ],
+)
+async def test_a_figure_of_many_points_says_how_many_it_draws_and_draws_all_when_asked(
+    browser: Browser, locale: str, said: str, button: str, values: str
+) -> None:
+    script = Script(answer="{{figure:fig_1}}", days=4_000)
+    script.figures = [draw_figure(script)]
+    count = "document.querySelector('.plot')._fullData.reduce((sum, trace) => sum + trace.y.length, 0)"
+    async with serve_script(script) as house:
+        watched = await open_page(browser, house.url, locale=locale)
+        page = watched.page
+        await ask(page)
+        notice = page.locator(".plotly-figure .thinned")
+        await expect(notice).to_contain_text(said)
+        await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible()
+        assert 3_000 < await page.evaluate(count) <= 5_000
+        await check(page, "thinned")
+        # What is read and saved has every day.
+        await page.get_by_role("button", name=values, exact=True).click()
+        await expect(page.locator(".values p")).to_contain_text("4,000")
+        _, content = await download(page, "Values (CSV)" if locale == "en-US" else "数值（CSV）")
+        assert len(list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))) >= 4_001
+        await notice.get_by_role("button", name=button).click()
+        await page.wait_for_function(f"{count} === 8000")
+        await expect(notice.get_by_role("button", name=button)).to_have_attribute("aria-pressed", "true")
+        await expect(notice).not_to_contain_text(said)
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_a_figure_of_few_points_says_nothing_of_them(browser: Browser) -> None:
+    async with show_answer(browser, make_script()) as watched:
+        await expect(watched.page.locator(".plotly-figure .nsewdrag").first).to_be_visible()
+        await expect(watched.page.locator(".thinned")).to_have_count(0)

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
     pytest.mark.asyncio(loop_scope="session"),
 ]
-FORMATS = "pdf docx pptx ipynb xlsx html md json"
+FORMATS = "pdf docx pptx ipynb py xlsx html md json"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_commands_are_completed_with_what_they_take_and_unknown_ones_are_n
         await question.press_sequentially("/exp")
         await question.press("Enter")
         await expect(question).to_have_value("/export ")
-        await expect(options).to_have_count(8)
+        await expect(options).to_have_count(9)
         await question.press_sequentially("htm")
         await expect(options).to_have_text([f"{page_format}/export html"])
         async with page.expect_download() as waiting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,16 +9,15 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.core.call import Call
 from fathom.core.errors import FathomError, InvalidField, NotFound
-from fathom.domain import frames
 from fathom.services.datafetch.catalog.frameworks import Frameworks, load_frameworks
 from fathom.services.datafetch.catalog.frameworks.rpc import check_framework, get_framework_file, list_frameworks
+from fathom.services.datafetch.query.export import XLSX, as_csv, as_xlsx
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.refs import to_ref
 from tests.e2e.script import Script
 from tests.e2e.settings.sources import ConnectorSources, CorpusSources
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "frameworks"
-XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 class ReplayDatafetch(ConnectorSources):
@@ -114,13 +112,13 @@ class ReplayDatafetch(ConnectorSources):
         return check_framework(library, self.indicators, request)
 
     async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
-        frame = frames.from_arrow(self._arrow(request.sheet_id))
+        arrow = self._arrow(request.sheet_id)
+        has_parentheses = request.negatives == data.NEGATIVE_STYLE_PARENTHESES
         if request.format == data.EXPORT_FORMAT_XLSX:
-            buffer = io.BytesIO()
-            frame.to_excel(buffer, index=False)
-            stored = await self._store.put(f"exports/{request.sheet_id}.xlsx", buffer.getvalue(), XLSX)
+            content = as_xlsx(arrow, [], has_parentheses=has_parentheses)
+            stored = await self._store.put(f"exports/{request.sheet_id}.xlsx", content, XLSX)
         else:
-            content = frame.to_csv(index=False).encode("utf-8-sig")
+            content = as_csv(arrow, has_parentheses=has_parentheses)
             stored = await self._store.put(f"exports/{request.sheet_id}.csv", content, "text/csv; charset=utf-8")
         return data.ExportTableResponse(file=to_ref(stored))
 

@@ -21,6 +21,7 @@ class ReplayMemory:
         self.feedback: list[memory.RecordFeedbackRequest] = []
         self.listed_feedback: list[memory.ListFeedbackRequest] = []
         self.facts: dict[str, memory.Fact] = {}
+        self.stances: list[memory.Stance] = []
         self.deleted: set[str] = set()
         self.refusal: FathomError | None = None
         """Raised by deletions."""
@@ -53,6 +54,10 @@ class ReplayMemory:
             raise NotFound("conversation", request.conversation_id)
         sheets = self.sheets.get(request.conversation_id, {}).values()
         return memory.ListTurnsResponse(turns=reversed(turns) if request.newest_first else turns, sheets=sheets)
+
+    async def ListStances(self, request: memory.ListStancesRequest, call: Call) -> memory.ListStancesResponse:
+        found = [one for one in self.stances if not request.entities or one.entity in request.entities]
+        return memory.ListStancesResponse(stances=found)
 
     async def ListConversations(
         self, request: memory.ListConversationsRequest, call: Call

@@ -70,11 +70,10 @@ async def test_a_pinned_table_stands_first_and_stays_in_sight_of_later_turns(bro
         house.planner.script.sheet.id, house.planner.script.sheet.title = "t_other", "Another table"
         house.planner.hold(before=4)
         await ask(page, "And the other one?")
-        await expect(page.locator("#panel-body section")).to_have_count(1)
-        await expect(page.locator("#panel-body section")).to_contain_text("of another turn")
+        tables = page.locator("#panel-body section[data-sheet]")
+        await expect(tables).to_have_count(1)
+        await expect(tables).to_contain_text("of another turn")
         house.planner.release()
         await expect(page.locator(".trace.over")).to_have_count(2)
-        await expect(page.locator("#panel-body section strong")).to_have_text(
-            ["Adjusted close of AAA and BBB", "Another table"]
-        )
+        await expect(tables.locator("strong")).to_have_text(["Adjusted close of AAA and BBB", "Another table"])
         await expect(page.locator("#tab-data .n")).to_have_text("2")

@@ -71,6 +71,7 @@ async def test_every_other_format_is_in_the_menu(browser: Browser) -> None:
         "PDF": (".pdf", b"%PDF-"),
         "Slides (PPTX)": (".pptx", b"PK"),
         "Notebook (IPYNB)": (".ipynb", b"{"),
+        "Script of the cells (PY)": (".py", b"# "),
         "Workbook of all tables (XLSX)": (".xlsx", b"PK"),
         "Trace (JSON)": (".json", b"{"),
     }

@@ -8,6 +8,7 @@ from playwright.async_api import Browser, FilePayload, Page
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import SHEET_ID, Script
 
@@ -80,3 +81,48 @@ async def test_a_document_that_was_taken_away_is_not_searched(browser: Browser) 
         assert sorted(house.retrieval.corpora[corpus]) == [HOSTILE_NAME, "dropped.md"]
         assert await page.evaluate("window.hacked") is None
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    ("locale", "width", "none", "attach_name"),
+    [("en-US", 1440, "No answer has used it.", "Attach files"), ("zh-CN", 420, "尚无答案引用。", "附加文件")],
+)
+async def test_files_are_attached_in_the_panel_which_says_what_answers_use_them(
+    browser: Browser, locale: str, width: int, none: str, attach_name: str
+) -> None:
+    document = Document(id="own_1:memo:7", title="memo", source="memo.pdf", page=7, text="Margins fell.", own=True)
+    script = Script(answer="Margins fell [9]. {{table:sheet_1}}", days=30)
+    script.answer_material, script.cited = [trajectory.Material(number=9, passage=document)], [9]
+    async with serve_script(script) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page = watched.page
+        await page.locator("#question").blur()
+        await page.keyboard.press("d")
+        brought = page.locator("#panel-body .brought")
+        async with page.expect_file_chooser() as choosing:
+            await brought.get_by_role("button", name=attach_name).click()
+        await (await choosing.value).set_files([file("memo.pdf", "one\ftwo"), file("prices.csv")])
+        entries = brought.locator("li:not([aria-busy=true])")
+        await expect(entries).to_have_count(2)
+        await expect(entries.first).to_contain_text("memo.pdf")
+        await expect(entries.first).to_contain_text(none)
+        await check(page, "own files")
+        if width < 1280:
+            await page.keyboard.press("Escape")
+        await ask(page, "How did the margins do?")
+        await expect(page.locator(".trace.over")).to_be_visible()
+        assert (list(house.planner.asked[0].corpora), list(house.planner.asked[0].table_ids)) == (["own_1"], [SHEET_ID])
+        script.answer, script.cited = "Nothing is cited here.", []
+        await ask(page, "And else?")
+        await expect(page.locator(".trace.over")).to_have_count(2)
+        await page.locator("#question").blur()
+        await page.keyboard.press("d")
+        # The first answer alone rests on the document, and on the table.
+        used = entries.filter(has_text="memo.pdf").locator(".used-by button")
+        await expect(used).to_have_text(["How did the margins do?"])
+        table = page.locator(f"#panel-body [data-sheet={SHEET_ID}] .used-by button")
+        await expect(table).to_have_text(["How did the margins do?"])
+        await check(page, "used by")
+        await used.press("Enter")
+        await expect(page.locator(".turn").first.locator("summary").first).to_be_focused()
+        assert (watched.outside, watched.complaints) == ([], [])

@@ -9,6 +9,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.core.call import Call
+from fathom.services.datafetch.sources.base import VendorOff
 
 # 2023-11-14 22:13:20 UTC.
 NOON = 1_700_000_000
@@ -51,6 +52,13 @@ class ConnectorSources:
             data.Connector(name="desk", is_database=True, is_enabled=True, setting="datafetch.databases.desk"),
         ]
         return data.ListConnectorsResponse(connectors=connectors)
+
+    async def ProbeConnector(self, request: data.ProbeConnectorRequest, call: Call) -> data.ProbeConnectorResponse:
+        """Answer for all but one, which refuses."""
+        if request.name == "fred":
+            raise VendorOff("fred", "datafetch.connectors.enabled to hold fred")
+        failure = REFUSED if request.name == "edgar" else ""
+        return data.ProbeConnectorResponse(is_answering=not failure, failure=failure, duration_ms=420)
 
 
 class CorpusSources:

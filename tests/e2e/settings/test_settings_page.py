@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page
 
+from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.services.gateway.users import make_key
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.settings.models import list_many_models
-from tests.e2e.settings.sources import REFUSED
+from tests.e2e.settings.sources import NOON, REFUSED
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
@@ -118,6 +119,76 @@ async def test_a_service_that_is_away_takes_its_own_sources_with_it_alone(browse
         await expect(page.locator("[data-source='vendor:edgar']")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("locale", "width", "tab", "none", "changed", "before"),
+    [
+        ("en-US", 1440, "Conclusions", "No answer has concluded anything yet.", "has changed", "Before that: 1"),
+        ("zh-CN", 420, "结论", "尚无答案得出结论。", "有变化", "此前的结论：1 条"),
+    ],
+)
+async def test_what_was_concluded_is_listed_with_its_run_and_what_was_said_before(
+    browser: Browser, locale: str, width: int, tab: str, none: str, changed: str, before: str
+) -> None:
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        (run_id,) = house.planner.runs
+        await open_settings(page, WORDS[locale])
+        await page.get_by_role("tab", name=tab).click()
+        await expect(page.get_by_role("tabpanel")).to_contain_text(none)
+        await page.keyboard.press("Escape")
+        for number, value in enumerate((0.25, 0.2), 1):
+            made = memory.Stance(id=f"s{number}", entity="AAA", measure="close_adj/return", value=value, run_id=run_id)
+            made.view = f"<b>AAA</b> returned {value}"
+            made.create_time.FromSeconds(NOON - number * 86_400)
+            house.memory.stances.append(made)
+        house.memory.stances.append(memory.Stance(id="s3", entity="BBB", measure="close_adj/return", view="flat"))
+        await page.reload()
+        await open_settings(page, WORDS[locale])
+        await page.get_by_role("tab", name=tab).click()
+        entries = page.locator("[data-stance]")
+        await expect(entries).to_have_count(2)
+        await expect(entries.first).to_contain_text("<b>AAA</b> returned 0.25")
+        await expect(entries.first).to_contain_text(changed)
+        await expect(entries.last).not_to_contain_text(changed)
+        await entries.first.locator("summary").press("Enter")
+        await expect(entries.first.locator("details")).to_contain_text(before)
+        await expect(entries.first.locator("details li p").first).to_have_text("<b>AAA</b> returned 0.2")
+        await check(page, "conclusions")
+        link = await entries.first.locator("a").first.get_attribute("href")
+        assert link == f"?child=1#run={run_id}"
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("locale", "width", "test", "answers"), [("en-US", 1440, "Test", "It answers"), ("zh-CN", 420, "测试", "有应答")]
+)
+async def test_a_source_is_tried_and_says_why_it_does_not_answer(
+    browser: Browser, locale: str, width: int, test: str, answers: str
+) -> None:
+    words = WORDS[locale]
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page = watched.page
+        await open_settings(page, words)
+        await page.get_by_role("tab", name=words["sources"]).click()
+        akshare, edgar = page.locator("[data-source='vendor:akshare']"), page.locator("[data-source='vendor:edgar']")
+        await akshare.get_by_role("button", name=test).press("Enter")
+        await expect(akshare.get_by_role("status")).to_have_text(f"{answers} · 420 ms")
+        await edgar.get_by_role("button", name=test).press("Enter")
+        await expect(edgar.get_by_role("status")).to_contain_text(REFUSED)
+        await expect(edgar.get_by_role("button", name=test)).to_be_focused()
+        desk = page.locator("[data-source='database:desk']")
+        await desk.get_by_role("button", name=test).press("Enter")
+        await expect(desk.get_by_role("status")).to_contain_text(answers)
+        # What is off is not asked.
+        await expect(page.locator("[data-source='vendor:fred'] button")).to_have_count(0)
+        await check(page, "tried sources")
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
 async def test_who_lacks_the_right_sees_how_sources_stand_and_not_why(browser: Browser, tmp_path: Path) -> None:
     words = WORDS["en-US"]
     key, line = make_key("desk", "fund-7")
@@ -131,3 +202,4 @@ async def test_who_lacks_the_right_sees_how_sources_stand_and_not_why(browser: B
         await expect(edgar).to_contain_text("fails")
         await expect(page.locator(".sources")).not_to_contain_text(REFUSED)
         await expect(page.locator(".sources")).not_to_contain_text("key not set")
+        await expect(page.locator(".sources .things button")).to_have_count(0)

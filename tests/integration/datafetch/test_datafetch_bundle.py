@@ -69,9 +69,10 @@ async def test_a_name_beside_an_indicator_of_others_asks_for_its_own(engine: Eng
 
 
 async def test_what_belongs_to_the_country_is_not_told_of_a_company(engine: Engine) -> None:
-    result = await engine.ask("Apple's unemployment rate in 2020", None)
-    assert result.sheets == ()
-    assert [(item.reason, item.subject) for item in result.missing] == [("NO_MATCH", "Apple")]
+    typed = Query(("AAPL",), ("unrate",), date(2020, 1, 1), date(2020, 12, 31))
+    for result in (await engine.ask("Apple's unemployment rate in 2020", None), await engine.run(typed, None)):
+        assert result.sheets == ()
+        assert [(item.reason, item.subject) for item in result.missing] == [("NO_MATCH", "Apple")]
 
 
 async def test_an_unknown_name_is_said_once(engine: Engine) -> None:

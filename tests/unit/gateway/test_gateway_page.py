@@ -30,8 +30,10 @@ SOURCES = sorted((*WEB.glob("*.html"), *(path for path in (WEB / "src").rglob("*
 PURE = (
     "answer/markdown",
     "answer/figures/series",
+    "answer/figures/thinning",
     "answer/tables/tsv",
     "base/dictionary",
+    "base/negatives",
     "base/words",
     "composer/picker/trigger",
     "conversation/threads",
@@ -40,6 +42,7 @@ PURE = (
     "run/run",
     "run/slots",
     "run/suggestions",
+    "run/uses",
     "staff/dashboard/run-list",
     "staff/dashboard/summary",
     "staff/dictionary",
@@ -263,6 +266,20 @@ def test_copied_cells_stay_cells_and_texts(run_module: Runner) -> None:
     assert run_module(program, rows) == [
         "a\tb", "x y z\t-1.5", "'=HYPERLINK(\"http://x\")\t", "'-1\ttrue", "", "source: x",
     ]  # fmt: skip
+
+
+def test_negative_numbers_stand_in_parentheses_where_the_reader_wants_it(run_module: Runner) -> None:
+    """Shown and copied: spreadsheets take (1.5) for the same number; text and what rounds to nothing stay as they are."""
+    program = (
+        "const { enclosed, setNegatives } = await load('base/negatives'); const { asCsv, asTsv } = await load('answer/tables/tsv');"
+        "const written = () => [...['-1,234.50', '-0.00', '2'].map(enclosed), ...input.map((one) => asTsv(['x'], [[one]], []).slice(2))];"
+        "const before = written(); setNegatives('parentheses');"
+        "print([before, written(), asCsv(['x'], [[-1e-7]], []).includes('(1e-7)')]);"
+    )
+    before, after, is_enclosed = run_module(program, [-1234.5, 2, None, "-3"])
+    assert before == ["-1,234.50", "-0.00", "2", "-1234.5", "2", "", "'-3"]
+    assert after == ["(1,234.50)", "-0.00", "2", "(1234.5)", "2", "", "'-3"]
+    assert is_enclosed
 
 
 def test_other_words_take_the_place_of_a_slot(run_module: Runner) -> None:
@@ -538,6 +555,59 @@ def list_first_files(folder: Path) -> set[str]:
         found = r'(?:src|href)="\./static/([^"]+)"' if name.endswith(".html") else r'(?:from|import)\s*"\./([^"]+)"'
         waiting += [Path(path).name for path in re.findall(found, text)]
     return first
+
+
+def test_a_figure_of_many_points_draws_fewer_and_keeps_its_peaks_its_gaps_and_all_values(run_module: Runner) -> None:
+    """Packed numbers too; what a trace has for each point goes with it, and a stack or a short figure is left alone."""
+    program = (
+        "const { thin } = await load('answer/figures/thinning');"
+        "const size = 20000, day = Array.from({ length: size }, (_, place) => place);"
+        "const y = Float64Array.from(day, (place) => Math.sin(place / 900)); y[7777] = 50; y[12345] = -50; y[400] = NaN;"
+        "const packed = { dtype: 'f8', bdata: Buffer.from(y.buffer).toString('base64') };"
+        "const line = { type: 'scatter', x: day, y: packed, customdata: day, name: 'line' };"
+        "const cloud = { type: 'scatter', mode: 'markers', x: day.slice(0, 4000), y: day.slice(0, 4000), marker: { color: day.slice(0, 4000), size: 3 } };"
+        "const { traces, whole, shown, all } = thin([line, cloud, { type: 'bar', x: [1], y: [2] }]);"
+        "const [drawn, dots, bars] = traces;"
+        "print({ shown, all, lengths: [drawn.x.length, drawn.y.length, drawn.customdata.length], kept: [400, 7777, 12345, 0, 19999].map((place) => drawn.x.includes(place)),"
+        " values: drawn.y[drawn.x.indexOf(7777)], ordered: drawn.x.every((one, place) => !place || one > drawn.x[place - 1]), whole: whole[0].y.length,"
+        " dots: [dots.x.length === dots.marker.color.length, dots.marker.size, dots.x.length], bars, name: drawn.name,"
+        " none: [thin([{ ...line, stackgroup: 'one' }]), thin([{ ...line, x: day.slice(0, 5000), y: day.slice(0, 5000) }]), thin([{ ...line, x: undefined }])] });"
+    )
+    found = run_module(program, None)
+    assert found["all"] == 24_000
+    assert 3_000 < found["shown"] <= 5_000
+    assert found["lengths"] == [found["lengths"][0]] * 3
+    assert found["kept"] == [True] * 5
+    assert (found["values"], found["ordered"], found["whole"], found["name"]) == (50, True, 20_000, "line")
+    assert found["dots"] == [True, 3, 833]
+    assert found["bars"] == {"type": "bar", "x": [1], "y": [2]}
+    assert found["none"] == [None, None, None]
+
+
+def test_an_answer_uses_a_table_that_it_cites_shows_or_computes_from(run_module: Runner) -> None:
+    program = (
+        "const { usesDocument, usesSheet } = await load('run/uses');"
+        "print(input.map(([text, cited, items]) => ['a', 'b'].map((id) => usesSheet({ text, cited: new Set(cited), items }, id)).concat("
+        "usesDocument({ text, cited: new Set(cited), items }, 'memo.pdf'))));"
+    )
+    a = {"number": 1, "sheet": {"id": "a"}, "variable": "sheet_1"}
+    b = {"number": 2, "sheet": {"id": "b"}, "variable": "sheet_10", "computed_from": ["sheet_1"], "computed_by": 3}
+    code = {"number": 3, "code": {"code": "sheet_1.mean()", "figures": [{"id": "fig_1"}]}}
+    memo = {"number": 4, "passage": {"source": "memo.pdf", "own": True}}
+    cases = [
+        ["", [1], [a, b]],
+        ["{{table:sheet_1}}", [], [a, b]],
+        # What is computed from a table rests on it, and not the other way round.
+        ["{{table:sheet_10}}", [], [a, b]],
+        ["", [3], [a, b, code]],
+        ["{{figure:fig_1}}", [], [a, b, code]],
+        ["nothing", [4], [a, b, code, memo]],
+        ["nothing", [], [a, b, code, memo]],
+    ]
+    assert run_module(program, cases) == [
+        [True, False, False], [True, False, False], [True, True, False], [True, False, False], [True, False, False],
+        [False, False, True], [False, False, False],
+    ]  # fmt: skip
 
 
 def test_values_behind_a_figure_are_rows_for_a_spreadsheet(run_module: Runner) -> None:

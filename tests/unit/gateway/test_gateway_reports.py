@@ -23,6 +23,7 @@ import pytest
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.domain import frames
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.pdf import is_drawable
 from tests.e2e.replay import ReplayHouse
@@ -233,6 +234,24 @@ async def test_a_notebook_has_the_cells_that_ran_and_reads_its_tables(door: Door
     assert drawn.data["application/vnd.plotly.v1+json"]["data"][0]["type"] == "scatter"
 
 
+async def test_a_script_has_the_cells_that_ran_and_those_that_failed_as_comments(door: Door) -> None:
+    client, _ = await run_answer(door, ANSWER)
+    broken = trajectory.CodeRecord(id="call_9", code="1 / 0\nprint('not reached')", ok=False)
+    door[1].planner.script.answer_material.append(trajectory.Material(number=10, code=broken))
+    run_id = (await client.post("/v1/runs", json={"question": "Two\nlines?"})).json()["run_id"]
+    async with client.stream("GET", f"/v1/runs/{run_id}/events") as events:
+        async for _ in events.aiter_lines():
+            pass
+    answer = await client.get(f"/v1/runs/{run_id}/export", params={"format": "py"})
+    text = answer.text
+    assert answer.headers["content-type"].startswith("text/x-python")
+    assert text.startswith("# Two\n# lines?\n# Run ")
+    assert 'sheet_1 = read_table("t0123456789abcdef01234567")' in text
+    assert f"# %%\n{door[1].planner.script.code}" in text
+    assert "# This cell failed when it ran.\n# 1 / 0\n# print('not reached')\n" in text
+    compile(text, "script", "exec")
+
+
 async def test_a_trace_has_what_the_run_did(door: Door) -> None:
     client, url = await run_answer(door, ANSWER)
     trace = json.loads((await client.get(url, params={"format": "json"})).content)
@@ -277,7 +296,7 @@ def test_a_small_file_that_is_a_huge_picture_is_not_drawn() -> None:
     assert not is_drawable(huge)
 
 
-@pytest.mark.parametrize("kind", ["md", "html", "pdf", "docx", "pptx", "xlsx", "ipynb", "json"])
+@pytest.mark.parametrize("kind", ["md", "html", "pdf", "docx", "pptx", "xlsx", "ipynb", "py", "json"])
 async def test_a_hostile_answer_is_text_in_every_format(door: Door, kind: str) -> None:
     client, url = await run_answer(door, HOSTILE)
     answer = await client.get(url, params={"format": kind})
@@ -305,3 +324,25 @@ def test_a_long_name_of_a_file_is_as_long_as_file_systems_take(wished: str) -> N
     assert 200 < len(name.encode()) <= 255
     assert name.endswith(".docx")
     assert wished.startswith(name.removesuffix(".docx"))
+
+
+async def test_negative_numbers_stand_in_parentheses_where_they_are_wanted_so(door: Door) -> None:
+    script = door[1].planner.script
+    change = [-1234.5, 2.0, *[None] * (script.days - 2)]
+    table = frames.read_table(script.arrow)
+    script.arrow = frames.write_table(table.set_column(1, "AAA.close_adj", frames.arrow().array(change)))
+    client, url = await run_answer(door, ANSWER)
+    assert "| 2015-01-02 | -1,234.5 | – |" in (await client.get(url, params={"format": "md"})).text
+    wish = {"negatives": "parentheses"}
+    assert "| 2015-01-02 | (1,234.5) | – |" in (await client.get(url, params={"format": "md", **wish})).text
+    book = openpyxl.load_workbook(io.BytesIO((await client.get(url, params={"format": "xlsx", **wish})).content))
+    cell = book.worksheets[1]["B2"]
+    assert (cell.value, cell.number_format) == (-1234.5, "General;(General)")
+    posted = await client.post(url, json={"format": "docx", **wish})
+    tables = docx.Document(io.BytesIO(posted.content)).tables
+    assert "(1,234.5)" in {cell.text for table in tables for row in table.rows[:3] for cell in row.cells}
+    file = (await client.get(f"/v1/tables/{SHEET_ID}/export", params=wish)).text
+    assert "2015-01-02,(1234.5)," in file
+    refused = await client.get(url, params={"negatives": "red"})
+    assert refused.status_code in (400, 422)
+    assert "negatives" in refused.text

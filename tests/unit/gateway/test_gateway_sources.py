@@ -74,3 +74,20 @@ async def test_setup_and_failures_are_for_those_with_the_right(
         # How it stands helps whoever asks questions.
         assert found["vendor", "edgar"]["state"] == "failing"
         assert (REFUSED in str(found)) is may
+
+
+async def test_a_source_is_tried_by_operators_alone(door: Door, open_with: Opened, tmp_path: Path) -> None:
+    client, _ = door
+    assert (await client.post("/v1/sources/vendor/akshare/probe")).json() == {
+        "is_answering": True, "failure": "", "duration_ms": 420,
+    }  # fmt: skip
+    assert (await client.post("/v1/sources/vendor/edgar/probe")).json()["failure"] == REFUSED
+    off = await client.post("/v1/sources/vendor/fred/probe")
+    assert off.status_code >= 400
+    assert "fred is off" in off.text
+    assert (await client.post("/v1/sources/news/x/probe")).status_code in (400, 422)
+    key, line = make_key("desk", "fund-7")
+    (tmp_path / "keys.jsonl").write_text(f"{line}\n")
+    async with open_with(api_keys_file=str(tmp_path / "keys.jsonl")) as (other, _house):
+        refused = await other.post("/v1/sources/vendor/akshare/probe", headers={"authorization": f"Bearer {key}"})
+        assert refused.status_code == 403

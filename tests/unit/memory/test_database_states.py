@@ -56,6 +56,31 @@ async def test_a_full_database_refuses_the_turn_and_keeps_what_it_has(tmp_path: 
     await engine.close()
 
 
+FILL = """
+create function refuse() returns trigger language plpgsql as $$
+begin raise exception 'could not extend file "base/1/2": No space left on device' using errcode = 'disk_full'; end $$;
+create trigger full_disk before insert on turns for each row execute function refuse();
+"""
+
+
+async def test_a_full_disk_of_postgresql_refuses_the_turn_as_a_full_file_does(
+    empty_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_S", 0.1)
+    engine = Engine(empty_postgres)
+    await engine.start()
+    await engine.append("r1", "c", Turn("why?", "", "so", ""))
+    # The server's own error with its SQLSTATE; a disk that is full for one table needs no rights of root this way.
+    await engine.database.run_transaction(lambda db: db.exec_driver_sql(FILL))
+    with pytest.raises(errors.DependencyFailed, match="disk is full") as refused:
+        await engine.append("r2", "c", Turn("why?", "", "so", ""))
+    assert "base/1/2" not in refused.value.message, "files of the server are the operator's affair"
+    assert [turn.number for turn in (await engine.list_turns("c"))[0]] == [1], "what is there can be read"
+    await engine.database.run_transaction(lambda db: db.exec_driver_sql("drop trigger full_disk on turns"))
+    assert (await engine.append("r2", "c", Turn("why?", "", "so", ""))).number == 2
+    await engine.close()
+
+
 async def test_a_call_whose_deadline_has_passed_writes_nothing(engine: Engine) -> None:
     await engine.append("r1", "c", Turn("why?", "", "so", ""))
     with calling(Call.new(timeout_s=0.0)), pytest.raises(errors.DeadlineExceeded):

@@ -35,6 +35,26 @@ def test_words_for_the_newest_value_count_from_it_and_all_others_from_today(text
     assert str(period.end) == end
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("in 2020 and in March 2020", ("2020", "2020-01-01", "2020-12-31"), ("March 2020", "2020-03-01", "2020-03-31")),
+        ("2020年和2020年3月", ("2020年", "2020-01-01", "2020-12-31"), ("2020年3月", "2020-03-01", "2020-03-31")),
+        ("since 2018 and in 2015", ("since 2018", "2018-01-01", ""), ("2015", "2015-01-01", "2015-12-31")),
+    ],
+)
+def test_of_two_periods_that_and_joins_none_is_dropped(
+    text: str, first: tuple[str, str, str], second: tuple[str, str, str]
+) -> None:
+    assert read(text) == [first, second]
+
+
+def test_and_between_other_words_joins_no_periods() -> None:
+    said = "2022年加息与国债收益率的报告,区间2022年1月到9月"
+    assert [start for _, start, _ in read(said)] == ["2022-01-01"]
+    assert [end for *_, end in read(said)] == ["2022-09-30"]
+
+
 def read_one(text: str) -> Period:
     (period,) = read_periods(text, TODAY).periods
     return period

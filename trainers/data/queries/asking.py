@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
-from fathom.core.errors import DependencyFailed
+from fathom.clients.completions import read_completion
 from fathom.core.ids import new_id
-from fathom.domain.chat.tolerant import read_object
+from fathom.domain.chat.tolerant import read_reply
 
 Reply = TypeVar("Reply", bound=BaseModel)
 ATTEMPTS = 2
@@ -46,18 +46,14 @@ class Asker:
             completion = await self._complete(messages, schema, seed * ATTEMPTS + attempt)
             self.version = f"{completion.model or self.model}@{completion.version_max}"
             # Models wrap objects in prose and code fences; what cannot be read even so is a fault.
-            fault = "there is no JSON object"
-            if (found := read_object(completion.text)) is not None:
-                try:
-                    return schema.model_validate(found)
-                except ValidationError as error:
-                    first = error.errors()[0]
-                    fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            found = read_reply(completion.text, schema)
+            if not isinstance(found, str):
+                return found
             # The model sees its reply and the fault, as it repeats the mistake otherwise.
             messages += [
                 policy.Message(role=policy.ROLE_ASSISTANT, content=completion.text),
                 policy.Message(
-                    role=policy.ROLE_USER, content=f"That cannot be read: {fault}. Reply with the JSON object alone."
+                    role=policy.ROLE_USER, content=f"That cannot be read: {found}. Reply with the JSON object alone."
                 ),
             ]
         return None
@@ -79,7 +75,4 @@ class Asker:
             # Sorted: engines may cache the compiled grammar by the text of the schema.
             response_schema_json=json.dumps(schema.model_json_schema(), sort_keys=True) if schema else "",
         )
-        async for response in self.clients.policy.generate(request, timeout_s=REPLY_S):
-            if response.HasField("completion"):
-                return response.completion
-        raise DependencyFailed("policy", "the stream ended without a completion")
+        return await read_completion(self.clients, request, lambda completion: completion, timeout_s=REPLY_S)

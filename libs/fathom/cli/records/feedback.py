@@ -106,24 +106,48 @@ def make_pair(item: pb.Feedback) -> Mapping[str, Any] | None:
 
 
 def export(target: Path, chosen: pb.ListFeedbackRequest, tenant: str, home: Path) -> None:
-    """Write the last judgement of each run whose user has consented, as a pair."""
+    """Write the last judgement of each run whose user has consented, as a pair.
+
+    Exits with status 1, and without a file, when there is none to write.
+    """
+    lines, counted = list[str](), Counter[str]()
 
     async def work(clients: Clients) -> None:
-        last = {item.run_id: item async for item in read_judgements(clients, chosen)}
-        counted: Counter[str] = Counter()
-        with target.open("w", encoding="utf-8") as file:
-            for item in last.values():
-                pair = make_pair(item)
-                if pair is None:
-                    counted["left out: the turn is gone"] += 1
-                elif not await has_consent(clients, item.run_id):
-                    counted["left out: its user has not consented"] += 1
-                else:
-                    file.write(json.dumps(pair, ensure_ascii=False) + "\n")
-                    counted["pairs" if "chosen" in pair else "answers with a thumb"] += 1
-        typer.echo(f"{target}: " + (", ".join(f"{count} {what}" for what, count in counted.items()) or "nothing"))
+        for item in await read_last(clients, chosen):
+            pair = make_pair(item)
+            if pair is None:
+                counted["left out: the turn is gone"] += 1
+            elif not await has_consent(clients, item.run_id):
+                counted["left out: its user has not consented"] += 1
+            else:
+                lines.append(json.dumps(pair, ensure_ascii=False) + "\n")
+                counted["pairs" if "chosen" in pair else "answers with a thumb"] += 1
 
     run_with_clients(home, tenant, work)
+    said = ", ".join(f"{count} {what}" for what, count in counted.items())
+    # An empty file would be taken for judgements by whatever reads it next.
+    if not lines:
+        typer.echo(f"nothing to export, and nothing was written{said and f': {said}'}")
+        raise typer.Exit(1)
+    target.write_text("".join(lines), encoding="utf-8")
+    typer.echo(f"{target}: {said}")
+
+
+async def read_last(clients: Clients, chosen: pb.ListFeedbackRequest) -> list[pb.Feedback]:
+    """Return the last judgement of each run, of those that fit a filter."""
+    # Filtered only here: the service would give an earlier judgement that its user has since taken back.
+    everything = pb.ListFeedbackRequest(run_id=chosen.run_id, with_turn=True, page_size=chosen.page_size)
+    if chosen.HasField("after"):
+        everything.after.CopyFrom(chosen.after)
+    last = {item.run_id: item async for item in read_judgements(clients, everything)}
+    return [item for item in last.values() if fits(item, chosen)]
+
+
+def fits(item: pb.Feedback, chosen: pb.ListFeedbackRequest) -> bool:
+    """Return whether a judgement has the thumb, the tag and the edit that a filter asks for."""
+    has_thumb = not chosen.HasField("helpful") or item.helpful == chosen.helpful
+    has_tag = not chosen.tag or chosen.tag in item.tags
+    return has_thumb and has_tag and (not chosen.edited or bool(item.edited_answer))
 
 
 async def has_consent(clients: Clients, run_id: str) -> bool:

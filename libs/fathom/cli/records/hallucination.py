@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,8 @@ from fathom.domain.chat.messages import Message, Role, Sampling
 from fathom.domain.chat.proto import message_to_proto, sampling_to_proto
 from fathom.domain.journal import Journal
 from fathom.operations.evaluation.knowledge import Comparison, Fact, describe_comparison, load_facts
-from fathom.operations.evaluation.page import draw_shares
-from fathom.operations.ranking.page import render_table, wrap_page
+from fathom.operations.evaluation.page import render_shares
+from fathom.operations.ranking.page import render_table
 from fathom.operations.shadow.mirror import Side
 
 # Room for a sentence with the answer in it; a small model writes on for as long as it may.
@@ -139,15 +138,15 @@ def render_comparison(names: Sequence[str], found: Comparison) -> str:
         )
     ]
     title = f"What {names[0]} knew and {names[1]} answers"
-    parts = [f"<h1>{html.escape(title)}</h1>", draw_shares("Share of right replies with 95 % intervals", shares)]
-    parts.append(f"<pre>{html.escape(describe_comparison(names, found))}</pre>")
+    parts = []
     for head, facts in (
         ("Known before, wrong after", found.list_lost()),
         ("Wrong before, right after", found.list_gained()),
     ):
         rows = [[one.question, " / ".join(one.accepted), found.before[one.id], found.after[one.id]] for one in facts]
         parts.append(f"<h2>{head}</h2>{render_table(['question', 'accepted', 'before', 'after'], rows)}")
-    return wrap_page(title, "".join(parts))
+    label, table = "Share of right replies with 95 % intervals", describe_comparison(names, found)
+    return render_shares(title, label, shares, table, "".join(parts))
 
 
 def find_endpoints(home: Path, url: str, sides: Sequence[str]) -> dict[str, str]:

@@ -6,6 +6,8 @@ date, the answer's format and the like therefore follow the question.
 
 from __future__ import annotations
 
+import re
+
 OPEN, CLOSE = "<guidance>", "</guidance>"
 OWN_DOCUMENTS = (
     "Documents: `search` reads those that the user has chosen for this question. Look there for what no table has, and "
@@ -13,6 +15,14 @@ OWN_DOCUMENTS = (
     "文档：`search` 查找的是用户为本问题选定的文档。表格中没有的内容请先在其中查找，并引用原文段落。",
 )
 """Line for a run that searches corpora of the user's choice, in English and Chinese."""
+
+GIVEN_TABLES = (
+    "Tables of earlier turns or of the user are in Python already; cite them by number and place them by name:",
+    "以下表格（之前各轮的，或用户提供的）已在 Python 中，可以引用和放置：",
+)
+"""Line above the list of the tables that a run begins with, in English and Chinese."""
+# One of them: number, variable, title and size.
+GIVEN_TABLE = re.compile(r"\[\d+\] \w+: (.+?), [\d,]+ rows; columns ")
 
 
 def with_guidance(question: str, lines: list[str]) -> str:
@@ -32,3 +42,10 @@ def has_own_documents(content: str) -> bool:
     """Return whether a user's message says that its run searches corpora of the user's choice."""
     lines = content[len(question_of(content)) :].splitlines()
     return any(line in lines for line in OWN_DOCUMENTS)
+
+
+def list_given_tables(content: str) -> list[str]:
+    """Return the titles of the tables that a user's message says its run begins with."""
+    guidance = content[len(question_of(content)) :]
+    listed = next((guidance.partition(line)[2] for line in GIVEN_TABLES if line in guidance), "")
+    return GIVEN_TABLE.findall(listed)

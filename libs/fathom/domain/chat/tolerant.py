@@ -9,10 +9,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from fathom.domain.text.numerals import ONE_TO_TEN
 from fathom.domain.text.scripts import HAN
+
+M = TypeVar("M", bound=BaseModel)
 
 FENCE = re.compile(r"^```[a-zA-Z]*\s*|\s*```$")
 FENCED = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -53,6 +57,18 @@ def extract_statement(text: str) -> str:
     body = fenced[1] if fenced else text
     begin = STATEMENT.search(body)
     return body[begin.start() :].split(";")[0].split("\n\n")[0].strip()[:MAX_STATEMENT] if begin else ""
+
+
+def read_reply(text: str, schema: type[M]) -> M | str:
+    """Return the JSON object of a model's reply as a schema has it, or a message that tells the model its fault."""
+    found = read_object(text)
+    if found is None:
+        return "there is no JSON object"
+    try:
+        return schema.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def read_object(text: str, *, cut_off: bool = True) -> dict[str, Any] | None:

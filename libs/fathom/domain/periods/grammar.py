@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import pairwise
 
 from fathom.domain.periods.lexer import Item, load_grammar, split_items
 from fathom.domain.periods.match import is_open, take_period
@@ -60,7 +61,7 @@ def read_periods(text: str, today: date, newest: date | None = None) -> Reading:
     # What repeats or yields to another period is left unread, as what was not understood.
     said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
     unread = {one.span for one in periods} - said
-    arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(_precede(settled, text)))))
+    arranged = _settle_neighbours(items, _drop_outer(items, text, _join_open(_anchor(_precede(settled, text)))))
     return Reading(arranged, tuple(span for span in spans if span not in unread))
 
 
@@ -207,13 +208,35 @@ def _join_open(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     return periods
 
 
-def _drop_outer(periods: tuple[Period, ...]) -> tuple[Period, ...]:
-    """Drop a period around all other ones: "March 2020, 23 to 27 March 2020" means the five days only."""
+def _drop_outer(items: Sequence[Item], text: str, periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Drop a period around all other ones: "March 2020, 23 to 27 March 2020" means the five days only.
+
+    One that "and" joins to another is meant besides: "in 2020 and in March 2020".
+    """
     bounds = {(one.start, one.end) for one in periods if one.start and one.end}
     if len(bounds) < 2 or any(one.relative or one.listed for one in periods):
         return periods
     low, high = min(start for start, _ in bounds if start), max(end for _, end in bounds if end)
-    return tuple(one for one in periods if (one.start, one.end) != (low, high))
+    is_joined = any(
+        (low, high) in ((one.start, one.end), (two.start, two.end)) and _are_joined(items, text, one, two)
+        for one, two in pairwise(periods)
+    )
+    return periods if is_joined else tuple(one for one in periods if (one.start, one.end) != (low, high))
+
+
+def _are_joined(items: Sequence[Item], text: str, one: Period, two: Period) -> bool:
+    """Return whether "and", at most with prepositions, is all that stands between two periods."""
+    between = _list_between(items, one, two)
+    # In "the 2022 rise and fall, January to September 2022" it joins other words.
+    words = "".join(text[one.span[1] : two.span[0]].split())
+    is_whole = len(words) == sum(len("".join(text[item.start : item.end].split())) for item in between)
+    is_plain = not any((ADJACENT | {"and"}).isdisjoint(item.roles) for item in between)
+    return is_whole and is_plain and any("and" in item.roles for item in between)
+
+
+def _list_between(items: Sequence[Item], one: Period, two: Period) -> list[Item]:
+    """Return the items between two periods."""
+    return [item for item in items if one.span[1] <= item.start and item.end <= two.span[0]]
 
 
 def _settle_neighbours(items: Sequence[Item], periods: tuple[Period, ...]) -> tuple[Period, ...]:
@@ -224,9 +247,8 @@ def _settle_neighbours(items: Sequence[Item], periods: tuple[Period, ...]) -> tu
     out = list(periods)
     for at in range(len(out) - 1):
         one, two = out[at], out[at + 1]
-        between = [item for item in items if one.span[1] <= item.start and item.end <= two.span[0]]
         apart = one.listed or two.listed or one.relative or two.relative
-        if apart or any(ADJACENT.isdisjoint(item.roles) for item in between):
+        if apart or any(ADJACENT.isdisjoint(item.roles) for item in _list_between(items, one, two)):
             continue
         if one.start and one.end and two.start and two.end:
             clash = Period(kind=Kind.CONTRADICTORY, span=(one.span[0], two.span[1]))

@@ -36,7 +36,7 @@ CHINESE_STOPS = re.compile(
 
 @dataclass(frozen=True)
 class Part:
-    """A sentence, or a row of a table with the row that names its columns, "" where none does."""
+    """A sentence, or a row of a table with the row that names its columns, or two on two lines; "" where none does."""
 
     head: str
     text: str
@@ -74,23 +74,45 @@ def list_sentences(text: str) -> list[str]:
 
 
 def list_rows(text: str) -> list[tuple[str, str]]:
-    """Return the rows of the tables of a text, each with the row that names its columns, "" where none does."""
+    """Return the rows of the tables of a text, each with the row that names its columns, "" where none does.
+
+    A header of two rows, whose cells were merged, gives two lines.
+    """
     found: list[tuple[str, str]] = []
-    head: str | None = None
-    for line in map(str.strip, text.splitlines()):
-        row = line.strip("| ")
+    table: list[str] = []
+    for line in (*map(str.strip, text.splitlines()), ""):
         if "|" in line and RULE.fullmatch(line):
             # Markdown parts the names of columns from the rows.
             continue
-        if not ROW.fullmatch(line):
-            head = None
-        elif head is None:
-            # A table of names and values has no names above it: there the first row says something, too.
-            head = "" if NUMBER.search(YEAR.sub("", row)) else row
-            found.append(("", row))
+        if ROW.fullmatch(line):
+            table.append(line)
         else:
-            found.append((head, row))
+            found += name_rows(table)
+            table = []
     return found
+
+
+def name_rows(table: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the rows of one table, each with the rows above it that name its columns."""
+    rows = [line.strip("| ") for line in table]
+    # A table of names and values has no names above it: there the first row says something, too.
+    if not rows or has_figures(rows[0]):
+        return [("", row) for row in rows]
+    is_split = len(rows) > 2 and not has_figures(rows[1]) and has_figures(rows[2]) and has_merged(table[0])
+    count = 2 if is_split else 1
+    head = "\n".join(rows[:count])
+    return [*(("", row) for row in rows[:count]), *((head, row) for row in rows[count:])]
+
+
+def has_figures(row: str) -> bool:
+    """Return whether a row has numbers other than years."""
+    return bool(NUMBER.search(YEAR.sub("", row)))
+
+
+def has_merged(line: str) -> bool:
+    """Return whether a row has an empty cell or one twice, as those of a merged one are written."""
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    return len(set(cells)) < len(cells) or "" in cells[1:]
 
 
 def is_about(passage: str, text: str, question: str) -> bool:
@@ -151,7 +173,7 @@ def quote_part(text: str, parts: Sequence[Part], place: int, limit: int = 900) -
     """Return a part of a text with the sentences that follow it directly, or a row behind the names of its columns."""
     quoted = parts[place].text
     if parts[place].is_row:
-        return re.sub(r"\s+", " ", "” … “".join(filter(None, (parts[place].head, quoted))))
+        return re.sub(r"\s+", " ", "” … “".join([*parts[place].head.splitlines(), quoted]))
     for following in parts[place + 1 :]:
         # What follows often limits what is said; only words that stand together in the text are joined.
         joined = f"{quoted}{'' if is_chinese(quoted) else ' '}{following.text}"

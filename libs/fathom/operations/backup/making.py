@@ -7,12 +7,13 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fathom import __version__
-from fathom.core.errors import NotFound
+from fathom.core.errors import CorruptData, DependencyFailed, NotFound
 from fathom.core.ids import new_id, sha256
 from fathom.operations.backup.manifest import Manifest, StreamCopy, blob_key, encode_manifest, manifest_key
 from fathom.transport.store import ObjectStore, StoredObject
@@ -105,17 +106,23 @@ async def copy_objects(store: ObjectStore, place: ObjectStore, say: Say) -> tupl
 
 
 def database(path: Path) -> bytes:
-    """Return a consistent copy of a SQLite database that is being written to; raise ``NotFound``."""
+    """Return a consistent copy of a SQLite database that is being written to, without what was deleted from it.
+
+    Raises ``NotFound``, ``CorruptData`` for a file that is no database or a damaged one, and ``DependencyFailed``
+    when it cannot be read.
+    """
     if not path.is_file():
         raise NotFound("database", str(path))
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "copy.sqlite3"
-        source, target = sqlite3.connect(f"file:{path}?mode=ro", uri=True), sqlite3.connect(copy)
         try:
-            # SQLite's own online backup: a copy of the file alone could catch it between two pages of a transaction,
-            # and lacks what stands in the -wal file.
-            source.backup(target)
-        finally:
-            source.close()
-            target.close()
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source:
+                # One transaction of SQLite's own: a copy of the file could catch it between two pages, and lacks what
+                # stands in the -wal file. Unlike a copy of all pages it has no free ones, where what users had erased
+                # would stay for as long as there are backups.
+                source.execute("vacuum into ?", (str(copy),))
+        except sqlite3.OperationalError as error:
+            raise DependencyFailed(str(path), str(error)) from error
+        except sqlite3.DatabaseError as error:
+            raise CorruptData(str(path), f"{error}; restore a backup of before") from error
         return copy.read_bytes()

@@ -19,6 +19,24 @@ def render_scores(title: str, lines: Sequence[Line], scores: Sequence[Score]) ->
     return wrap_page(title, "".join(parts))
 
 
+def render_shares(
+    title: str, label: str, shares: Sequence[tuple[str, float, float, float]], table: str, rest: str = "",
+    notes: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Return a page of shares drawn with their intervals, between notes and the same as a plain table.
+
+    ``rest`` is HTML behind the table; all other texts are plain.
+    """
+    parts = [
+        f"<h1>{html.escape(title)}</h1>",
+        *(f"<p>{html.escape(note)}</p>" for note in notes),
+        draw_shares(label, shares),
+        f"<pre>{html.escape(table)}</pre>",
+        rest,
+    ]
+    return wrap_page(title, "".join(parts))
+
+
 def draw_shares(label: str, rows: Sequence[tuple[str, float, float, float]]) -> str:
     """Draw shares from 0 to 1 with their intervals, given as name, share, low and high, a row each."""
     marks = [

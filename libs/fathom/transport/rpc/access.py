@@ -77,6 +77,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "MatchIndicators": SHARED,
             "ListSources": SHARED,
             "ListConnectors": SHARED,
+            "ProbeConnector": SHARED,
             "ListFrameworks": SHARED,
             "GetFrameworkFile": SHARED,
             "CheckFramework": SHARED,

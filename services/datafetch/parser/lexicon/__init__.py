@@ -156,9 +156,7 @@ def _find_numbers(text: str) -> Iterator[Mention]:
     for match in cue("plain_number").finditer(text):
         count = group(match, "n").replace(",", "")
         value = count if count[0].isdecimal() else parse_number(count)
-        # 一 in 一共 begins a word without content.
-        is_within = any(text[match.start() : match.end() + more] in list_words("function_words") for more in (1, 2))
-        if value is not None and not is_within:
+        if value is not None:
             unit = choose("counted_units", group(match, "u"), whole=True)
             yield Mention(MentionKind.PARAMETER, *match.span(), f"{value} {unit}".strip(), 0.5)
 

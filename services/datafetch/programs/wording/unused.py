@@ -5,11 +5,14 @@ The learned reader has no notion of words that it passes over; whoever computes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 
+from fathom.domain.programs.language import EURO
+from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
 
 REASONS = MappingProxyType(
@@ -26,34 +29,66 @@ REASONS = MappingProxyType(
 def find_unused(
     question: str,
     mentions: Sequence[Mention],
-    words: Sequence[str],
-    series: Sequence[NamedSeries],
-    economies: Collection[str],
+    program: ProgramReading,
+    known: Mapping[str, EntitySpec],
 ) -> list[Gap]:
-    """Return the names, periods, numbers and unread words of a question that none of a program's words has.
+    """Return the names, periods, numbers and unread words of a question that a program uses neither by word nor value.
 
-    ``economies`` are the entities that are no series of their own.
+    ``known`` are the entities of the catalog.
     """
-    entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - set(economies)
+    # Economies have many series, and the euro is the base of all rates.
+    economies = {EURO, *(name for name, spec in known.items() if spec.kind == "economy")}
+    entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - economies
+    homes = set(list_homes(program.series, known))
     # A number in words may count what is named beside it.
-    counts, computed = ("1", str(len(entities))), {one.indicator for one in series}
-    cut, used = set(find_cut_names(question, mentions, series)), [text.casefold() for text in words]
+    counts, computed = ("1", str(len(entities))), {one.indicator for one in program.series}
+    cut, used = set(find_cut_names(question, mentions, program.series)), [text.casefold() for text in program.words]
     found: list[Gap] = []
     for item in mentions:
         text = question[item.start : item.end]
         is_number = item.value.split(" ")[0] not in counts and any(map(str.isdigit, text))
         is_asked = {
-            MentionKind.ENTITY: item.value in entities,
+            MentionKind.ENTITY: item.value not in homes,
             MentionKind.PARAMETER: is_number,
             MentionKind.INDICATOR: item.value not in computed,
+            MentionKind.PERIOD: not is_computed(item, program.steps),
         }
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
             continue
         reason = GapReason.UNUSED_NAME if item in cut else REASONS[item.kind]
+        # "Gold in America" is the same gold: the economy is named as open, and the program stays. So it does with a
+        # number that begins an unread word: 811汇改.
+        if (item.kind == MentionKind.ENTITY and item.value not in entities) or is_part_of_word(item, mentions):
+            reason = GapReason.UNREAD
         within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
         if item in cut or not any(within):
             found.append(Gap(text, reason, f"no step uses {text!r}"))
     return list(dict.fromkeys(found))
+
+
+def list_homes(series: Sequence[NamedSeries], known: Mapping[str, EntitySpec]) -> Iterator[str]:
+    """Yield the entities that another word may name as well: those of the series, and their economies."""
+    yield EURO
+    for one in series:
+        spec = known.get(one.entity)
+        # A second word for a currency may name the money that is asked for: "Yen-based, what did we make in JPY?".
+        if spec is not None and spec.kind != "currency":
+            yield from (spec.id, spec.market)
+
+
+def is_computed(period: Mention, steps: Sequence[str]) -> bool:
+    """Return whether a program computes over all days of a period, whatever its words."""
+    start, _, end = period.value.partition("/")
+    # "On record" has all days, as a series has that nothing limits.
+    is_all = start == end == ".."
+    # "Q3" apart from its year has the days of both together, and a program may have those of the year.
+    return is_all or (period.how != "part" and any(f"f.period({start!r}, {end!r})" in step for step in steps))
+
+
+def is_part_of_word(number: Mention, mentions: Sequence[Mention]) -> bool:
+    """Return whether a bare number begins an unread word, of which it is a part."""
+    unread = {item.start for item in select(mentions, MentionKind.UNKNOWN) if item.end - item.start > 1}
+    return number.kind == MentionKind.PARAMETER and number.value.isdigit() and number.end in unread
 
 
 def is_decisive(reason: GapReason) -> bool:

@@ -1,4 +1,4 @@
-"""The header of a user's table: below titles, and over two rows where cells are merged."""
+"""The header of a user's table: below titles, and over two rows where cells are merged, the lower one of days, too."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class FoundHeader:
 def find_header(rows: Sequence[Row]) -> FoundHeader:
     """Return the header of a table that begins with these rows, of which there is one at least.
 
-    Rows of one cell above wider ones are titles. A row with gaps above a row of labels, which fills them, is the upper
-    half of a header whose cells were merged: its cells hold for the gaps to their right.
+    Rows of one cell above wider ones are titles. A row with gaps above one of labels or days, which fills them, is the
+    upper half of a header whose cells were merged: its cells hold for the gaps to their right.
     """
     start = count_titles(rows)
     titles = tuple(
@@ -40,7 +40,7 @@ def find_header(rows: Sequence[Row]) -> FoundHeader:
     upper = rows[start][1]
     if start + 2 < len(rows) and is_split(upper, rows[start + 1][1], [cells for _, cells in rows[start + 2 :]]):
         return FoundHeader(join_levels(upper, rows[start + 1][1]), start + 2, titles)
-    return FoundHeader(upper, start + 1, titles)
+    return FoundHeader([format_label(cell) if isinstance(cell, date) else cell for cell in upper], start + 1, titles)
 
 
 def count_titles(rows: Sequence[Row]) -> int:
@@ -56,12 +56,21 @@ def is_split(upper: Sequence[Any], lower: Sequence[Any], below: Sequence[Sequenc
     # A gap that the lower row leaves empty, too, has no name at all.
     if not gaps or not all(is_filled(pick(lower, place)) for place in gaps):
         return False
-    if not all(is_label(cell) for cell in lower if is_filled(cell)):
+    if not all(is_label(cell) for cell in lower if is_filled(cell)) and not is_row_of_days(lower, below):
         return False
     # Labels above labels may be the first row of a table of texts; above figures they are names.
     return any(
         is_filled(pick(lower, place)) and is_figure(pick(cells, place)) for cells in below for place in range(width)
     )
+
+
+def is_row_of_days(lower: Sequence[Any], below: Sequence[Sequence[Any]]) -> bool:
+    """Return whether a row names columns by different days, below which there are figures and no further days."""
+    places = [place for place, cell in enumerate(lower) if is_filled(cell)]
+    days = [lower[place] for place in places]
+    if not all(isinstance(day, date) for day in days) or len(set(days)) < max(2, len(days)):
+        return False
+    return not any(isinstance(pick(cells, place), date) for cells in below for place in places)
 
 
 def join_levels(upper: Sequence[Any], lower: Sequence[Any]) -> list[str]:
@@ -102,4 +111,7 @@ def is_label(cell: Any) -> bool:
 
 
 def format_label(cell: Any) -> str:
+    if isinstance(cell, date):
+        # Spreadsheets know days only with a time.
+        return cell.strftime("%Y-%m-%d")
     return " ".join(str(cell).split()) if is_filled(cell) else ""

@@ -45,7 +45,7 @@ class ReadingBackend:
     def __init__(self, name: str, config: ReadingModel, cache_dir: Path) -> None:
         """Raise ``MissingExtra`` when a library of the language model is not installed."""
         self._name, self._config = name, config
-        self._rules = RulesBackend(name, config)
+        self._rules = RulesBackend(name, config, cache_dir)
         self._network = TransformersBackend(name, config.network, cache_dir)
         self._programs = LoadingCache[tuple[int, str], Written](
             max_entries=REMEMBERED, max_bytes=REMEMBERED_BYTES, size_of=measure

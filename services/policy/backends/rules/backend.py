@@ -19,7 +19,9 @@ from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokeniz
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.answer import state_open
+from fathom.services.policy.reference.answerability import Rater
 from fathom.services.policy.reference.conversation import read_conversation
+from fathom.services.policy.reference.nearness import open_encoder
 from fathom.services.policy.reference.policy import next_call
 from fathom.services.policy.reference.reading import Written
 from fathom.services.policy.reference.stages import answer_stage
@@ -37,7 +39,9 @@ class RulesBackend:
     exact = True
     version = 0
 
-    def __init__(self, name: str, config: RulesModel) -> None:
+    def __init__(self, name: str, config: RulesModel, models: Path | None = None) -> None:
+        """Configure the backend; under ``models`` are the weights of the encoder by which passages are rated."""
+        self._rater = Rater(open_encoder(models) if models is not None else None)
         self._name, self._config = name, config
         self._tokenizer = RulesTokenizer(load_vocabulary())
         self._running = 0
@@ -76,7 +80,7 @@ class RulesBackend:
         if room < 1:
             raise InvalidField("messages", f"take {whole:,} tokens; the window has {self._config.window_tokens:,}")
         limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
-        sampled, finish = self._cut_reply(reply(request, written), request.sampling.stop, limit)
+        sampled, finish = self._cut_reply(reply(request, written, self._rater), request.sampling.stop, limit)
         # Decoded from the ids and not taken from the rules: cut at the limit, the ids may end within a character.
         text = tokenizer.decode(sampled[:-1] if sampled[-1] == END_ID else sampled)
         calls = parse_tool_calls(text)[1] if request.tool_format is ToolFormat.HERMES else ()
@@ -124,7 +128,7 @@ class RulesBackend:
         """Do nothing, because there is nothing to release."""
 
 
-def reply(request: Request, written: Written | None = None) -> str:
+def reply(request: Request, written: Written | None = None, rater: Rater | None = None) -> str:
     """Return the next text of the reference policy in the requested format."""
     if request.tool_format is ToolFormat.TAGS:
         return search_r1.next_text(request.messages)
@@ -135,9 +139,9 @@ def reply(request: Request, written: Written | None = None) -> str:
     if request.response_schema_json and (draft := draft_reply(request.response_schema_json, request.messages)):
         return draft
     if not request.tools:
-        return answer_stage(request.messages) or NO_TOOLS
+        return answer_stage(request.messages, rater) or NO_TOOLS
     conversation = read_conversation(request.messages)
-    call = next_call(conversation, [tool.name for tool in request.tools], written)
+    call = next_call(conversation, [tool.name for tool in request.tools], written, rater)
     if call.tool != "finish":
         return "\n".join(format_tool_call(one.tool, dict(one.arguments)) for one in (call, *call.beside))
     finish = next((tool for tool in request.tools if tool.name == "finish"), None)

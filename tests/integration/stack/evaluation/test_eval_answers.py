@@ -12,7 +12,7 @@ import pytest
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.reward.v1 import reward_pb2 as reward
-from fathom.cli.answers import Sample, format_table, grade_sample
+from fathom.cli.answers import Sample, format_table, grade_sample, list_means
 from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.core.errors import InvalidField
@@ -46,7 +46,7 @@ async def test_runs_are_graded_as_in_training_once(stack: Stack, tmp_path: Path)
     assert then == anew, [row.reason for row in rows]
     assert len(then) == 2
     assert max(then) > 0.4, [row.reason for row in rows]
-    assert "tool_steps" in format_table(rows)
+    assert "tool_steps" in format_table(list_means(rows))
     with pytest.raises(InvalidField, match="'nope'"):
         await grade_sample(clients, ["nope"], Sample(), {})
     # The command itself, with a share that draws others and one that draws this run.

@@ -30,7 +30,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ("苹果2020年税前盈利", "税前盈利"),
         ("苹果2020年预计净利润", "预计"),
         ("苹果2020年母公司净利润", "母"),
+        ("中国2019年GDP和苹果股价", "国"),
         ("波音……不，通用电气2020年股价的波动率（年化）", "波音"),
+        ("Compare the gold price with the US in 2019", "United States"),
+        ("2019年黄金和美国", "United States"),
+        ("US and Canadian dollar per euro in 2016", "United States"),
     ],
 )
 async def test_what_is_not_read_is_named(engine: Engine, question: str, words: str) -> None:
@@ -46,6 +50,7 @@ async def test_what_is_not_read_is_named(engine: Engine, question: str, words: s
         "How fast did the core PCE price index rise year on year in February 2022?",
         "unadjusted CPI in March 2020",
         "微软2021年11月19日收在哪个价位",
+        "Share price of Apple in the United States in 2019",
     ],
 )
 async def test_what_is_read_or_only_phrases_is_not_warned_of(engine: Engine, question: str) -> None:

@@ -62,3 +62,20 @@ def test_periods(text: str, expected: Period) -> None:
 def test_in_an_annual_report_is_not_the_middle_of_its_year() -> None:
     (found,) = read("2019年年报中提及的流动比率", date(2022, 1, 1)).periods
     assert (found.start, found.end) == (date(2019, 1, 1), date(2019, 12, 31))
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions"),
+    [
+        ("the highest on record", [("on record", "../..", "part")]),
+        ("有数据以来", [("有数据以来", "../..", "part")]),
+        (
+            "the highest of 2019 on record",
+            [("2019", "2019-01-01/2019-12-31", "exact"), ("on record", "2019-01-01/2019-12-31", "part")],
+        ),
+        ("on 30 February 2016", [("30 February 2016", "", "part")]),
+    ],
+)
+def test_a_period_of_all_days_is_told_from_one_that_has_none(text: str, mentions: list[tuple[str, str, str]]) -> None:
+    found = read(text, TODAY).list_mentions()
+    assert [(text[slice(*one.span)].strip(), one.value, one.how) for one in found] == mentions

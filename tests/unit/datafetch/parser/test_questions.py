@@ -172,25 +172,13 @@ async def test_several_periods_have_their_values_each(engine: Engine, question: 
 
 
 @pytest.mark.parametrize(
-    ("question", "entities"),
-    [
-        ("value and momentum ETFs in 2016", ("VLUE", "MTUM")),
-        ("value, quality or momentum ETFs in 2016", ("VLUE", "QUAL", "MTUM")),
-        ("价值、规模和动量因子2016年涨幅", ("VLUE", "SIZE", "MTUM")),
-        ("US and Canadian dollar per euro in 2016", ("USD", "CAD")),
-    ],
-)
-async def test_names_that_share_their_end_are_all_read(
-    engine: Engine, question: str, entities: tuple[str, ...]
-) -> None:
-    seen = await engine.read(question, None)
-    assert (seen.query.entities, seen.missing) == (entities, [])
-
-
-@pytest.mark.parametrize(
     ("question", "words"),
     [
         ("MTUM and value in 2016", "value"),
+        # The learned reader reads names that share their end; without it none is dropped.
+        ("value and momentum ETFs in 2016", "value"),
+        ("value, quality or momentum ETFs in 2016", "quality"),
+        ("价值、规模和动量因子2016年涨幅", "规模"),
         ("values and MTUM in 2016", "values"),
         ("Apple or Zorbly return in 2016", "Zorbly"),
         ("价值和黄金2016年", "价值"),

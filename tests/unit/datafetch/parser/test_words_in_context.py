@@ -60,9 +60,15 @@ async def test_a_number_in_a_name_is_no_parameter(engine: Engine, question: str,
     assert not [item for item in seen.mentions if item.kind == MentionKind.PARAMETER]
 
 
-async def test_an_annualised_return_is_a_compound_rate(engine: Engine) -> None:
-    seen = await engine.read("What did Apple return from 2015 to 2019, annualised?", None)
+async def test_an_annualised_return_is_a_compound_rate_and_no_return_over_all_years(engine: Engine) -> None:
+    seen = await engine.read("annualised return of Apple from 2015 to 2019", None)
     assert seen.query.statistics == (Statistic.CAGR,)
+    for question, word in (
+        ("What did Apple return from 2015 to 2019, annualised?", "annualised"),
+        ("annual return of Apple each year from 2015 to 2019", "each year"),
+    ):
+        seen = await engine.read(question, None)
+        assert (seen.query.indicators, word in [item.subject for item in seen.missing]) == ((), True)
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,15 @@ async def test_the_sheet_of_a_workbook_says_the_year_and_what_is_measured() -> N
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("Quarter", ["Q1", "Q2", "Q1", "Q2"]), ("季度", ["第一季度", "第二季度"] * 2)],
+    [
+        ("Quarter", ["Q1", "Q2", "Q1", "Q2"]),
+        ("季度", ["第一季度", "第二季度"] * 2),
+        ("Quarter", [1, 2, 1, 2]),
+        ("fiscal_qtr", [1, 2, 1, 2]),
+        ("季度", [1, 2, 1, 2]),
+        ("Month", [3, 6, 3, 6]),
+        ("月份", [3, 6, 3, 6]),
+    ],
 )
 async def test_a_year_and_its_part_in_two_columns_are_the_time_of_a_row(name: str, cells: list[object]) -> None:
     table = pa.table({"Year": [2031, 2031, 2032, 2032], name: cells, "Output": [4.0, 5.0, 6.0, 7.0]})
@@ -242,3 +250,12 @@ async def test_a_year_and_its_part_in_two_columns_are_the_time_of_a_row(name: st
     made = frames.read_table(sheet.arrow, "made").to_pydict()
     ends = [date(2031, 3, 31), date(2031, 6, 30), date(2032, 3, 31), date(2032, 6, 30)]
     assert (made["date"], made["Output"], issues) == (ends, [4.0, 5.0, 6.0, 7.0], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [("Quarter", [1, 5, 1, 2]), ("Quarter", [0, 1, 2, 3]), ("Plant", [1, 2] * 2)]
+)
+async def test_numbers_that_no_part_of_a_year_has_stay_values(name: str, cells: list[int]) -> None:
+    table = pa.table({"Year": [2031, 2032, 2033, 2034], name: cells})
+    meaning = await propose(table, "plant.csv")
+    assert [one.column for one in meaning.values] == [name]

@@ -8,13 +8,15 @@ import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
-from fathom.core.errors import DependencyFailed, NotFound
+from fathom.core.errors import DependencyFailed, InvalidField, NotFound
 from fathom.domain.contact import Contact
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.discovery.connectors import list_connectors
-from fathom.services.datafetch.sources import DataRequest, Kind, NoData, Vendors, load_records
+from fathom.services.datafetch.discovery.probing import choose_request, probe_connector
+from fathom.services.datafetch.sources import DataRequest, Kind, NoData, VendorOff, Vendors, load_records
 from fathom.services.datafetch.sources.config import ConnectorsConfig
 from fathom.services.datafetch.sources.flow import Lane, LanePolicy
+from fathom.services.datafetch.warehouse.elsewhere import Database
 from tests.support.clock import Clock
 from tests.unit.datafetch.sources.test_connector_vendors import Fake
 
@@ -97,3 +99,40 @@ def test_a_failures_words_are_bounded() -> None:
     contact = Contact()
     contact.note_failure("x" * 10_000)
     assert len(contact.failure) == 300
+
+
+async def test_a_vendor_is_tried_past_its_cache_and_says_why_it_fails() -> None:
+    up, down = Fake("akshare", [1.0]), Fake("baostock", error=DependencyFailed("baostock", "answers 403"))
+    nothing = Fake("yfinance", error=NoData("yfinance", PRICES))
+    vendors = Vendors([up, down, nothing], ConnectorsConfig())
+    for _ in range(2):
+        found = await probe_connector(pb.ProbeConnectorRequest(name="akshare"), vendors, {}, None)
+        assert (found.is_answering, found.failure) == (True, "")
+    assert up.calls == 2
+    refused = await probe_connector(pb.ProbeConnectorRequest(name="baostock"), vendors, {}, None)
+    assert (refused.is_answering, refused.failure) == (False, "baostock: answers 403")
+    assert vendors.lane("baostock").contact.failure == "baostock: answers 403"
+    # That there is nothing is an answer.
+    assert (await probe_connector(pb.ProbeConnectorRequest(name="yfinance"), vendors, {}, None)).is_answering
+    with pytest.raises(VendorOff, match="fred is off"):
+        await probe_connector(pb.ProbeConnectorRequest(name="fred"), vendors, {}, None)
+    with pytest.raises(NotFound, match="no vendor 'nobody'"):
+        await probe_connector(pb.ProbeConnectorRequest(name="nobody"), vendors, {}, None)
+    with pytest.raises(NotFound, match="no database 'desk'"):
+        await probe_connector(pb.ProbeConnectorRequest(name="desk", is_database=True), vendors, {}, None)
+    with pytest.raises(InvalidField, match="name"):
+        await probe_connector(pb.ProbeConnectorRequest(), vendors, {}, None)
+
+
+async def test_a_database_that_is_away_is_named_with_the_cause() -> None:
+    # Nothing listens on the first port of all.
+    desk = Database("desk", "postgresql://reader:very-secret@127.0.0.1:1/desk", 1, 1.0)
+    found = await probe_connector(pb.ProbeConnectorRequest(name="desk", is_database=True), None, {"desk": desk}, None)
+    assert not found.is_answering
+    assert "desk" in found.failure
+    assert "very-secret" not in found.failure
+
+
+def test_every_vendor_has_something_small_to_be_asked() -> None:
+    for name in load_records():
+        assert choose_request(name).symbol

@@ -135,6 +135,31 @@ def test_a_header_of_merged_cells_gives_both_levels() -> None:
     assert not found.issues
 
 
+def test_days_below_a_merged_cell_are_the_second_level() -> None:
+    days = [date(2031, month, 28) for month in (1, 2, 3)]
+    rows: list[list[object]] = [
+        ["Stock of the yard"],
+        ["Depot", "Tonnes at month-end, 2031"],
+        [None, *days],
+        ["North", 410, 387, 402],
+        ["South", 95, 88, 71],
+    ]
+    found = read_upload(write_book(rows, ["A2:A3", "B2:D2"]), "t.xlsx")
+    names = [f"Tonnes at month-end, 2031 {day}" for day in days]
+    assert found.table.to_pydict() == dict(
+        zip(["Depot", *names], [["North", "South"], [410, 95], [387, 88], [402, 71]], strict=True)
+    )
+    assert [issue.row for issue in found.issues] == [1]
+    flat = read_upload(write_book([["Depot", *days], ["North", 1, 2, 3]]), "t.xlsx")
+    assert flat.table.column_names == ["Depot", "2031-01-28", "2031-02-28", "2031-03-28"]
+
+
+def test_days_above_further_days_are_data() -> None:
+    days = [date(2031, month, 28) for month in (1, 2, 3)]
+    found = read_upload(write_book([["Begin", None, "End"], days, days[::-1]]), "t.xlsx")
+    assert found.table.num_rows == 2
+
+
 def test_a_column_without_a_name_is_no_second_level() -> None:
     found = read_upload(write_book([["a", None, "c"], ["x", "y", "z"], ["u", "v", "w"]]), "t.xlsx")
     assert found.table.to_pydict() == {"a": ["x", "u"], "column_2": ["y", "v"], "c": ["z", "w"]}

@@ -7,7 +7,7 @@ import pytest
 from fathom.core.errors import CorruptData
 from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.questions.carrying import carry
+from fathom.services.planner.questions.carrying import carry, exchange_words
 from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING
 from fathom.services.planner.questions.wording import write_question
 
@@ -23,6 +23,8 @@ WORDS = {
     "Tampa": (SlotKind.ENTITY, "tampa"),
     "2020": (SlotKind.PERIOD, "2020-01-01/2020-12-31"),
     "2019": (SlotKind.PERIOD, "2019-01-01/2019-12-31"),
+    "a year earlier": (SlotKind.MEASURE, "yoy"),
+    "Now": (SlotKind.MEASURE, "last"),
     "March 2020": (SlotKind.PERIOD, "2020-03-01/2020-03-31"),
 }
 
@@ -67,6 +69,11 @@ def complete(
         # A likely program passes over words that no series has, and may ask for another calculation.
         ("sorry, I had Lilly in mind", 'ret(within(series("Lilly", LLY), "2020"))', "What was Lilly's return in 2020?"),
         ("and in 2019?", 'at(series("Pfizer", PFE), "2019")', "What was the Pfizer in 2019?"),
+        # Words of a time that the program shifts were read as growth; for another name they may be anything.
+        ("and a year earlier?", 'at(series("Pfizer", PFE), earlier("2020", 1, year))', "What was the Pfizer in 2019?"),
+        ("and a year earlier?", 'at(series("Merck", MRK), earlier("2020", 1, year))', ""),
+        # "Now" only stands around what is new, and is no last value.
+        ("Now in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', "What was Pfizer's return in 2019?"),
     ],
 )
 def test_the_program_makes_the_follow_up_whole(follow_up: str, program: str, whole: str) -> None:
@@ -154,3 +161,9 @@ def test_a_program_in_chinese_words() -> None:
 def test_what_is_no_program_is_corrupt(text: str) -> None:
     with pytest.raises(CorruptData):
         parse_steps(text)
+
+
+def test_a_figure_has_no_place_where_there_was_none() -> None:
+    last = read("What was Pfizer's return in 2020?")
+    assert exchange_words({"return": "2%"}, read("assume 2%"), last) == ""
+    assert exchange_words({"2020": "2019"}, read("and 2019?"), last) == "What was Pfizer's return in 2019?"

@@ -65,6 +65,8 @@ def value_of(kind: SlotKind, text: str) -> str:
         (PFIZER, "Lilly in 2021?", "What was Lilly's maximum drawdown in 2021?"),
         (APPLE, "2018年呢？", "比较苹果和微软2018年的收益率"),
         (APPLE, "波动率呢", "比较苹果和微软2019年的波动率"),
+        # A name said again stays where it is, and words of the last question are no new ones.
+        (PFIZER, "What was Pfizer's volatility?", "What was Pfizer's volatility in 2020?"),
     ],
 )
 def test_what_a_follow_up_names_takes_the_one_place_of_its_kind(
@@ -127,6 +129,54 @@ def test_names_that_hold_a_leaning_word_lean_on_nothing() -> None:
     assert find_leaning(ReadText("First Republic, the othe", (entity,))) == frozenset()
     assert find_leaning(read("compared with the other one, without Lilly")) == {COMPARING, REFERRING, REMOVING}
     assert find_leaning(read("其中同比最高的是")) == frozenset()
+
+
+def test_words_read_as_an_indicator_and_as_a_measure_are_exchanged_once() -> None:
+    last, asked = read(PFIZER[0]), read("and the volatility?")
+    twice = (*asked.slots, replace(asked.slots[0], kind=SlotKind.MEASURE, value="std"))
+    found = complete_by_slots(replace(asked, slots=twice), last)
+    assert found == Completed("What was Pfizer's volatility in 2020?", SLOTS)
+
+
+MICROSOFT = ("Compare the return of Apple and Microsoft in 2019", "89 % and 58 % [1].")
+INFLATION = ("What was inflation in 2019?", "1.8 % [1].")
+UNEMPLOYMENT = ("And unemployment?", "3.7 % [1].")
+
+
+@pytest.mark.parametrize(
+    ("turns", "question", "whole"),
+    [
+        ((MICROSOFT,), "What was the volatility of the former in 2020?", "What was the volatility of Apple in 2020?"),
+        ((MICROSOFT,), "And the latter's volatility?", "And Microsoft's volatility (2019)?"),
+        ((MICROSOFT,), "What were their margins in 2019?", "What were Apple and Microsoft's margins in 2019?"),
+        ((APPLE,), "后者2020年的波动率是多少？", "微软2020年的波动率是多少？"),
+        ((APPLE,), "两者的波动率呢", "苹果和微软的波动率呢（2019年）？"),
+        # One thing in each of two turns.
+        ((INFLATION, UNEMPLOYMENT), "the former in 2020?", "inflation in 2020?"),
+    ],
+)
+async def test_a_pronoun_that_says_how_many_is_replaced_by_their_names(
+    turns: tuple[tuple[str, str], ...], question: str, whole: str
+) -> None:
+    found = await make_rewriter().rewrite(question, make_history(*turns))
+    assert (found.question, found.method, found.asks_back) == (whole, SLOTS, False)
+
+
+@pytest.mark.parametrize(
+    ("turns", "question"),
+    [
+        # One name for two, a year for which there is no word, a day after a year, words that still lean.
+        ((PFIZER,), "What was the volatility of the former in 2020?"),
+        ((MICROSOFT,), "What about the latter in the year that followed?"),
+        ((MICROSOFT,), "How did the latter do on 2020-03-12?"),
+        ((MICROSOFT,), "Was their volatility higher than that one?"),
+        ((MICROSOFT,), "their margins?"),
+    ],
+)
+async def test_a_pronoun_without_its_names_or_with_more_to_resolve_is_asked_back(
+    turns: tuple[tuple[str, str], ...], question: str
+) -> None:
+    assert (await make_rewriter().rewrite(question, make_history(*turns))).asks_back
 
 
 class Lexicon:

@@ -67,7 +67,11 @@ def test_the_report_prints_intervals_and_fails_below_the_wanted_share(
     assert "wrong without a word: and Lilly? => and Lilly?" in printed
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["outcome"] for row in rows] == [RIGHT] * 9 + [WRONG]
-    assert report(cases, readings, None, 0.96) == 1
+    assert report(cases, readings, None, 0.96, tmp_path / "page.html") == 1
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<rect") == 3, "a bar for all, for those to rewrite, and for English"
+    assert "95 % 59.6% to 98.2%" in page
+    assert "Lilly|LLY / drawdown / 2020" in page
     assert "90.0% is below --least 96.0%" in capsys.readouterr().err
 
 

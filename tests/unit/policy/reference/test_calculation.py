@@ -7,6 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fathom.domain.chat.guidance import GIVEN_TABLES, with_guidance
+from fathom.domain.chat.quoting import quote
+from fathom.domain.text.terms import is_chinese
 from tests.unit.policy.reference.conftest import make_program
 from tests.unit.policy.reference.test_walk import assert_cited, assert_grounded
 
@@ -60,6 +63,34 @@ async def test_a_series_that_is_not_here_is_named_and_nothing_is_computed(drive:
     assert talk.tools == ["data", "finish"]
     assert talk.answer == "No series here holds “Gamma”, so there is no figure for it."
     assert talk.calls[-1][1]["reading"] == {"open": [talk.answer.rstrip(".")]}
+
+
+@pytest.mark.parametrize(
+    ("count", "question", "said"),
+    [
+        (
+            2,
+            "What did Gamma cost in 2019?",
+            "Neither the tables of this conversation (plants.xlsx 1; plants.xlsx 2) nor",
+        ),
+        (
+            6,
+            "What did Gamma cost in 2019?",
+            "(plants.xlsx 1; plants.xlsx 2; plants.xlsx 3; plants.xlsx 4 and 2 more) nor",
+        ),
+        (1, "Gamma 2019年的成本是多少？", "本次对话的表格（plants.xlsx 1）和这里的数据都没有“Gamma”"),
+    ],
+)
+async def test_what_is_not_in_the_users_own_tables_is_said_of_them(
+    drive: Any, world: Any, count: int, question: str, said: str
+) -> None:
+    gap = {"words": "Gamma", "reason": "UNKNOWN_SERIES", "detail": "the tables have no series for 'Gamma'"}
+    world.program = make_program([], series=[], missing=[gap])
+    rows = [f"[{at}] sheet_{at}: plants.xlsx {at}, 1,204 rows; columns date, Cost (EUR)" for at in range(1, count + 1)]
+    guidance = [f"{GIVEN_TABLES[is_chinese(question)]}\n{quote(chr(10).join(rows))}"]
+    talk = await drive(with_guidance(question, guidance), world)
+    assert said in talk.answer
+    assert "No series here" not in talk.answer
 
 
 async def test_what_nothing_here_can_say_is_said(drive: Any, world: Any) -> None:

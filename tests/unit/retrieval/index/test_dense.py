@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -431,6 +432,22 @@ def test_workers_that_share_a_flat_index_find_what_one_scan_finds(tmp_path: Path
             np.testing.assert_allclose(exact[found], scores, rtol=1e-4)
     few = dense.DenseIndex.load(tmp_path / "index", len(vectors), 16, threads).search(vectors[:2], 40_001)
     assert [len(set(found.tolist())) for found, _ in few] == [40_001, 40_001]
+
+
+@pytest.mark.parametrize("queries", [1, 3, 40])
+def test_equal_scores_stay_in_corpus_order_over_the_ends_of_what_is_scanned_at_once(queries: int) -> None:
+    rows = dense.SCANNED * 2 + 10
+    vectors = np.zeros((rows, DIM), np.float32)
+    # One likeness around the end of the first block, a better one in the last, and nothing else.
+    tied = [dense.SCANNED - 2, dense.SCANNED - 1, dense.SCANNED, dense.SCANNED + 1, rows - 1]
+    vectors[tied, 0], vectors[rows - 2, 0] = 0.5, 1.0
+    index = faiss.IndexFlatIP(DIM)
+    index.add(vectors)
+    asked = np.zeros((queries, DIM), np.float32)
+    asked[:, 0] = 1.0
+    for positions, scores in dense.Scan(index, 1)(asked, 5):
+        assert positions.tolist() == [rows - 2, *tied[:4]]
+        assert scores.tolist() == [1.0, 0.5, 0.5, 0.5, 0.5]
 
 
 async def test_vectors_may_rank_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from pathlib import Path
@@ -15,20 +16,23 @@ from fathom.core import errors
 from fathom.services.retrieval.config import Config, Recipe
 from fathom.services.retrieval.documents.model import parse_document
 from fathom.services.retrieval.tools.datasets import format_table, join_turns, load_named, load_own
-from fathom.services.retrieval.tools.evaluation import Query, compute_measures, cross_fit, evaluate, is_first_half
+from fathom.services.retrieval.tools.evaluation import Query, cross_fit, evaluate, is_first_half, make_row
 
 QUERIES = [Query("a", "", {"x": 1}), Query("b", "", {"x": 1, "y": 1}), Query("c", "", {"z": 1})]
 
 
 def test_figures_are_those_computed_by_hand() -> None:
     run = {"a": {"y": 3.0, "x": 2.0}, "b": {"x": 3.0, "z": 2.0, "y": 1.0}}
-    figures = compute_measures(QUERIES, run)
+    row = make_row("words", QUERIES, run)
+    figures = row.figures
     both = 1 + 1 / math.log2(3)
     expected = (1 / math.log2(3) + (1 + 0.5) / both + 0) / 3
     assert figures["nDCG@10"] == pytest.approx(expected, abs=1e-6)
     assert figures["RR@10"] == pytest.approx((1 / 2 + 1 + 0) / 3)
     assert figures["R@1"] == pytest.approx((0 + 1 / 2 + 0) / 3)
     assert figures["R@5"] == pytest.approx((1 + 1 + 0) / 3)
+    # Three queries of 0.63, 0.92 and 0: drawn again, their mean lies anywhere between the least and the best one.
+    assert row.interval == pytest.approx((0.0, (1 + 0.5) / both), abs=1e-6)
 
 
 def test_each_half_is_reported_with_the_weight_of_the_other() -> None:
@@ -84,6 +88,13 @@ def test_the_command_prints_figures_or_says_what_is_wrong(tmp_path: Path) -> Non
     done = CliRunner().invoke(app, [*command, "--qrels", str(qrels), "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["nDCG@10"] == 1.0
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, [*command, "--qrels", str(qrels), "--page", str(page)])
+    assert "bm25          100.0" in done.stdout
+    assert "100.0 to 100.0" in done.stdout
+    text = page.read_text(encoding="utf-8")
+    assert "<h2>own</h2><svg" in text
+    assert html.escape(done.stdout.split("own: ")[1].strip()) in text
     assert isinstance(CliRunner().invoke(app, command).exception, errors.InvalidField)
 
 

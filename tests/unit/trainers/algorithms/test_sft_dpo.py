@@ -99,8 +99,9 @@ def test_the_loss_is_the_mean_over_target_tokens_alone(tmp_path: Path) -> None:
 
 def gradient(objective: Any, network: Any, data: Any) -> torch.Tensor:
     network.zero_grad()
-    for part in objective.parts(data):
-        objective.loss(network_of(network), data, part)[0].backward()
+    learner = network_of(network)
+    for part in objective.parts(learner, data):
+        objective.loss(learner, data, part)[0].backward()
     return torch.cat([parameter.grad.flatten() for parameter in network.parameters() if parameter.grad is not None])
 
 
@@ -126,10 +127,12 @@ def test_packed_rows_and_pairs_have_the_gradient_of_padded_ones(tmp_path: Path) 
     """Both take the setting of the policy's learner: ``actor.use_remove_padding``."""
     packed = settings(tmp_path, actor={"use_remove_padding": True})
     found = []
-    for batching in (None, packed.actor):
+    padded = settings(tmp_path, actor={"use_remove_padding": False}).actor
+    for batching in (padded, packed.actor):
         network, reference = (PolicyNetwork(model(seed).train(), Placement(), batching) for seed in (1, 2))
         taught, compared = batch([LONG, SHORT, *rows(3)], 0), pair_batch(preferences(3), 0)
         slopes = []
+        assert network.packed == (batching is not padded)
         for objective, data in ((Imitation(packed, 0), taught), (Preferences(packed, 0, reference), compared)):
             network.zero_grad()
             objective.loss(network, data, torch.arange(len(data)))[0].backward()
@@ -185,6 +188,10 @@ def test_dpo_by_hand(tmp_path: Path) -> None:
     wanted = sum(math.log1p(math.exp(-0.1 * float(difference))) for difference in differences) / 2
     assert float(value) == pytest.approx(wanted, rel=1e-5)
     assert metrics["rewards/accuracy"] == sum(float(difference) > 0 for difference in differences) / 2
+    with_imitation = Preferences(settings(tmp_path, imitation={"sft_weight": 1.0}), 0, network_of(reference))
+    imitated = with_imitation.loss(network_of(network), data, torch.arange(4))[0]
+    # The chosen answers have two tokens each.
+    assert float(imitated.detach()) == pytest.approx(wanted - float(own[0] + own[1]) / 2 / 2, rel=1e-5)
     start = Preferences(settings(tmp_path), 0, network_of(network)).loss(network_of(network), data, torch.arange(4))[0]
     assert float(start.detach()) == pytest.approx(math.log(2), rel=1e-5), "the model is its own reference"
 
@@ -219,7 +226,9 @@ def train(tmp_path: Path, network: Any, data: Sequence[Row], **sections: dict[st
 def test_sft_learns_and_what_is_no_target_is_not_learned(tmp_path: Path) -> None:
     network = model()
     before = copy.deepcopy(network).eval()
-    metrics = train(tmp_path, network, rows(12), trainer={"total_epochs": 30}, actor={"optim": {"lr": 0.02}})
+    # Padded: the model itself is called below, which packing has given an attention of packed rows.
+    learner = {"optim": {"lr": 0.02}, "use_remove_padding": False}
+    metrics = train(tmp_path, network, rows(12), trainer={"total_epochs": 30}, actor=learner)
     assert metrics["val/loss"] < 0.1
     assert metrics["val/sure"] > 0.9
     prompt = torch.tensor([[2, 8, 6]])

@@ -26,7 +26,9 @@ def take_step(*overrides: str) -> dict[str, Tensor]:
     return {name: value.cpu() for name, value in whole_state(actor.learner.network).items()}
 
 
-@pytest.mark.parametrize("more", [[], ["actor.use_remove_padding=true"]], ids=["padded", "packed"])
+@pytest.mark.parametrize(
+    "more", [["actor.use_remove_padding=false"], ["actor.use_remove_padding=true"]], ids=["padded", "packed"]
+)
 def test_a_gpu_takes_the_step_of_the_cpu(more: list[str]) -> None:
     alone, found = take_step(), take_step("trainer.device=cuda", *more)
     for name, value in alone.items():

@@ -14,9 +14,9 @@ from transformers.models.mistral.modeling_mistral import MistralForCausalLM
 from fathom.core.config import ConfigError
 from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
-from fathom.trainers.config import TrainConfig
+from fathom.trainers.config import TrainConfig, load_config
 from fathom.trainers.learners.forward import passes
-from fathom.trainers.learners.networks import Placement, PolicyNetwork
+from fathom.trainers.learners.networks import Placement, PolicyNetwork, choose_packing
 from fathom.trainers.learners.packing import fill_passes, find_prompt_heads
 from fathom.trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from tests.unit.trainers.learners.test_learners import LENGTHS, batch, gradient, settings
@@ -49,7 +49,7 @@ def test_packed_rows_have_the_probabilities_and_gradients_of_padded_ones(window:
         torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
     if window is not None:
         # A window that were ignored on both sides would agree as well.
-        wide = PolicyNetwork(grouped_heads(None), Placement())(batch(), 0.7).log_probs
+        wide = PolicyNetwork(grouped_heads(None), Placement(), settings().actor)(batch(), 0.7).log_probs
         assert float((wide - found[0][0]).detach().abs().max()) > 1e-4
 
 
@@ -94,7 +94,8 @@ def test_passes_are_filled_with_real_tokens() -> None:
     # Longer than the limit: alone, since it cannot be cut.
     assert fill_passes([12, 4, 4], 10) == [[0], [1, 2]]
     # The same limit: 20 padded tokens are fewer rows than 20 real ones.
-    padded, packed = (passes(batch(), settings(*BY_TOKENS, *more).actor) for more in ([], PACKED))
+    by_tokens = settings(*BY_TOKENS).actor
+    padded, packed = (passes(batch(), by_tokens, is_packed=is_packed) for is_packed in (False, True))
     assert len(packed) < len(padded)
     lengths = [prompt + response for prompt, response in LENGTHS]
     assert all(sum(lengths[row] for row in rows.tolist()) <= 20 for rows in packed)
@@ -111,12 +112,34 @@ def test_what_cannot_be_packed_is_refused_by_name() -> None:
     with pytest.raises(InvalidField, match="attention_mask: row 3"):
         network(data.with_tensors(attention_mask=hidden), 1.0)
     # A recurrence beside the attention would run on from one row into the next.
-    mixed = FalconH1ForCausalLM(
+    mixed = make_mixed_model()
+    with pytest.raises(InvalidField, match="use_remove_padding"):
+        PolicyNetwork(mixed, Placement(), settings(*PACKED).actor)
+
+
+def make_mixed_model() -> Any:
+    """A model with a recurrence beside its attention."""
+    return FalconH1ForCausalLM(
         FalconH1Config(vocab_size=16, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4,
                        num_key_value_heads=2, mamba_d_ssm=16, mamba_n_heads=4, mamba_d_head=4)
     )  # fmt: skip
-    with pytest.raises(InvalidField, match="use_remove_padding"):
-        PolicyNetwork(mixed, Placement(), settings(*PACKED).actor)
+
+
+def test_rows_are_joined_by_default_where_the_model_allows_it() -> None:
+    default = ["actor.use_remove_padding=null", "critic.use_remove_padding=null"]
+    actor = settings(*default).actor
+    network = PolicyNetwork(grouped_heads(None), Placement(), actor)
+    counted = count_tokens(network)
+    found = network(batch(), 0.7).log_probs
+    assert counted == [int(batch().tensor("attention_mask").sum())], "no padding"
+    padded = PolicyNetwork(grouped_heads(None), Placement(), settings().actor)(batch(), 0.7).log_probs
+    torch.testing.assert_close(found, padded, atol=1e-5, rtol=1e-5)
+    # Padded, and not refused: nobody has asked for it.
+    assert not PolicyNetwork(make_mixed_model(), Placement(), actor).packed
+    assert not PolicyNetwork(grouped_heads(None), Placement(), settings().actor).packed
+    shared = settings(*default, "actor.ulysses_sequence_parallel_size=2").actor
+    assert not choose_packing(grouped_heads(None), shared)
+    assert load_config([], []).actor.use_remove_padding is None
 
 
 def with_shared_prompts() -> DataProto:

@@ -86,11 +86,14 @@ def test_importance_weights_by_hand(ratios: tuple[float, float], per_sequence: b
     assert not found.requires_grad
 
 
+OF_2_AND_4 = (torch.tensor([2.0]), torch.tensor([4.0]))
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({}, 0.644397), ({"label_smoothing": 0.1}, 0.654397), ({"kind": "hinge"}, 0.9), ({"sft_weight": 0.5}, 1.144397),
-        ({"kind": "ipo", "lengths": (torch.tensor([2.0]), torch.tensor([4.0]))}, 21.390625),
+        ({}, 0.644397), ({"label_smoothing": 0.1}, 0.654397), ({"kind": "hinge"}, 0.9),
+        ({"sft_weight": 0.5, "lengths": OF_2_AND_4}, 0.894397), ({"kind": "ipo", "lengths": OF_2_AND_4}, 21.390625),
     ],
 )  # fmt: skip
 def test_the_family_of_dpo_by_hand(more: dict[str, Any], expected: float) -> None:
@@ -100,6 +103,16 @@ def test_the_family_of_dpo_by_hand(more: dict[str, Any], expected: float) -> Non
     assert found.loss.item() == pytest.approx(expected, rel=1e-5)
     assert (found.chosen_reward.item(), found.rejected_reward.item()) == pytest.approx((0.05, -0.05))
     assert (found.accuracy.item(), found.margin.item()) == pytest.approx((1.0, 0.1))
+
+
+def test_imitation_beside_dpo_is_per_token_of_each_chosen_side() -> None:
+    """Two pairs with no margin: log 2, and 0.5 times the mean of 4 / 2 and 30 / 10 nats, whichever answer is longer."""
+    chosen, zero = torch.tensor([-4.0, -30.0]), torch.zeros(2)
+    lengths = (torch.tensor([2.0, 10.0]), torch.tensor([3.0, 3.0]))
+    found = preference_loss(chosen, zero, chosen, zero, sft_weight=0.5, lengths=lengths)
+    assert found.loss.item() == pytest.approx(math.log(2) + 0.5 * 2.5)
+    with pytest.raises(InvalidField, match="lengths"):
+        preference_loss(chosen, zero, chosen, zero, sft_weight=0.5)
 
 
 def test_sft_divides_by_the_tokens_of_the_whole_batch() -> None:
@@ -139,7 +152,15 @@ GRADIENTS: dict[str, Callable[[Tensor], Tensor]] = {
     "k2": lambda x: kl_loss(x, OTHER, CUT, Totals.of(CUT), kind="k2"),
     "k3": lambda x: kl_loss(x, OTHER, CUT, Totals.of(CUT), kind="k3"),
     "dpo": lambda x: (
-        preference_loss(x[:, 0], x[:, 1], OTHER[:, 0], OTHER[:, 1], label_smoothing=0.1, sft_weight=0.2).loss
+        preference_loss(
+            x[:, 0],
+            x[:, 1],
+            OTHER[:, 0],
+            OTHER[:, 1],
+            label_smoothing=0.1,
+            sft_weight=0.2,
+            lengths=(CUT.sum(1), CUT.sum(1)),
+        ).loss
     ),
     "ipo": lambda x: (
         preference_loss(

@@ -8,7 +8,8 @@ from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, STOP_REASON_FINISHED, Step, Trajectory
-from fathom.core.errors import DependencyFailed, FathomError
+from fathom.api.policy.v1.policy_pb2 import GetModelRequest, GetModelResponse, LoadWeightsRequest, Model
+from fathom.core.errors import DependencyFailed, FathomError, NotFound
 from tests.support.clock import pass_time
 
 
@@ -127,11 +128,30 @@ class ScriptedPlanner:
         return item
 
 
+class ScriptedPolicy:
+    """A policy at the client's edge: serves what it was last asked to load, to the planner's next episodes too."""
+
+    def __init__(self, planner: ScriptedPlanner) -> None:
+        self.planner, self.version = planner, 0
+
+    async def load_weights(self, request: LoadWeightsRequest, timeout_s: float) -> None:
+        self.version = self.planner.version = request.policy_version
+
+    async def get_model(self, request: GetModelRequest) -> GetModelResponse:
+        if not self.version:
+            raise NotFound("model", request.model)
+        return GetModelResponse(model=Model(name=request.model, policy_version=self.version))
+
+
 class ScriptedClients:
-    """Only a planner."""
+    """Only a planner, and a policy for those who publish."""
 
     def __init__(self, planner: ScriptedPlanner) -> None:
         self.planner: Any = planner
+        self.policy: Any = ScriptedPolicy(planner)
+
+    async def close(self) -> None:
+        """Close nothing: there is no channel."""
 
 
 def make_failure() -> DependencyFailed:

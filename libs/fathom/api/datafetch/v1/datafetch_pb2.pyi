@@ -36,6 +36,12 @@ class ExportFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXPORT_FORMAT_CSV: _ClassVar[ExportFormat]
     EXPORT_FORMAT_XLSX: _ClassVar[ExportFormat]
 
+class NegativeStyle(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NEGATIVE_STYLE_UNSPECIFIED: _ClassVar[NegativeStyle]
+    NEGATIVE_STYLE_MINUS: _ClassVar[NegativeStyle]
+    NEGATIVE_STYLE_PARENTHESES: _ClassVar[NegativeStyle]
+
 class ColumnRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     COLUMN_ROLE_UNSPECIFIED: _ClassVar[ColumnRole]
@@ -87,6 +93,9 @@ FREQUENCY_ANNUAL: Frequency
 EXPORT_FORMAT_UNSPECIFIED: ExportFormat
 EXPORT_FORMAT_CSV: ExportFormat
 EXPORT_FORMAT_XLSX: ExportFormat
+NEGATIVE_STYLE_UNSPECIFIED: NegativeStyle
+NEGATIVE_STYLE_MINUS: NegativeStyle
+NEGATIVE_STYLE_PARENTHESES: NegativeStyle
 COLUMN_ROLE_UNSPECIFIED: ColumnRole
 COLUMN_ROLE_DATE: ColumnRole
 COLUMN_ROLE_LABEL: ColumnRole
@@ -321,12 +330,14 @@ class RunSqlResponse(_message.Message):
     def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ...) -> None: ...
 
 class ExportTableRequest(_message.Message):
-    __slots__ = ("sheet_id", "format")
+    __slots__ = ("sheet_id", "format", "negatives")
     SHEET_ID_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
+    NEGATIVES_FIELD_NUMBER: _ClassVar[int]
     sheet_id: str
     format: ExportFormat
-    def __init__(self, sheet_id: _Optional[str] = ..., format: _Optional[_Union[ExportFormat, str]] = ...) -> None: ...
+    negatives: NegativeStyle
+    def __init__(self, sheet_id: _Optional[str] = ..., format: _Optional[_Union[ExportFormat, str]] = ..., negatives: _Optional[_Union[NegativeStyle, str]] = ...) -> None: ...
 
 class ExportTableResponse(_message.Message):
     __slots__ = ("file",)
@@ -551,6 +562,24 @@ class ListConnectorsResponse(_message.Message):
     CONNECTORS_FIELD_NUMBER: _ClassVar[int]
     connectors: _containers.RepeatedCompositeFieldContainer[Connector]
     def __init__(self, connectors: _Optional[_Iterable[_Union[Connector, _Mapping]]] = ...) -> None: ...
+
+class ProbeConnectorRequest(_message.Message):
+    __slots__ = ("name", "is_database")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    is_database: bool
+    def __init__(self, name: _Optional[str] = ..., is_database: bool = ...) -> None: ...
+
+class ProbeConnectorResponse(_message.Message):
+    __slots__ = ("is_answering", "failure", "duration_ms")
+    IS_ANSWERING_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    is_answering: bool
+    failure: str
+    duration_ms: int
+    def __init__(self, is_answering: bool = ..., failure: _Optional[str] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class ListSourcesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

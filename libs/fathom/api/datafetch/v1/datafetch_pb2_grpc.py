@@ -95,6 +95,11 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsResponse.FromString,
                 _registered_method=True)
+        self.ProbeConnector = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/ProbeConnector',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProbeConnectorRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProbeConnectorResponse.FromString,
+                _registered_method=True)
         self.ListFrameworks = channel.unary_unary(
                 '/fathom.api.datafetch.v1.DatafetchService/ListFrameworks',
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
@@ -218,6 +223,14 @@ class DatafetchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ProbeConnector(self, request, context):
+        """Asks one vendor or database for something small, past the cache and within its limits, and says how that went.
+        Errors: NOT_FOUND (unknown connector), FAILED_PRECONDITION (a vendor that is off).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListFrameworks(self, request, context):
         """Lists the analysis frameworks with their trees down to level 3, those that fit a question first.
         Errors: INVALID_ARGUMENT (question too long, level), NOT_FOUND (unknown topic, with the nearest ones).
@@ -329,6 +342,11 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.ListConnectors,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsResponse.SerializeToString,
+            ),
+            'ProbeConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.ProbeConnector,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProbeConnectorRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProbeConnectorResponse.SerializeToString,
             ),
             'ListFrameworks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFrameworks,
@@ -686,6 +704,33 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/ListConnectors',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListConnectorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProbeConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/ProbeConnector',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProbeConnectorRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ProbeConnectorResponse.FromString,
             options,
             channel_credentials,
             insecure,

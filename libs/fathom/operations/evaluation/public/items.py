@@ -98,6 +98,8 @@ def read_table_question(row: Row) -> PublicItem:
 
 
 MULTIHOP = "multihop_questions/questions.jsonl"
+# The set whose answers are whole reports, which ``fathom.operations.evaluation.research`` reads and grades.
+REPORT_SET = "deep_research_bench"
 SQUAD, CMRC = "SQuAD's exact match and F1", "CMRC 2018's exact match and F1 of characters"
 SETS: Mapping[str, PublicSet | StatementSet] = MappingProxyType(
     {
@@ -138,7 +140,7 @@ def find_set(name: str) -> PublicSet | StatementSet:
     try:
         return SETS[name]
     except KeyError:
-        raise NotFound("public set", name, sorted(SETS)) from None
+        raise NotFound("public set", name, sorted([*SETS, REPORT_SET])) from None
 
 
 def load_items(name: str, folder: Path, limit: int, seed: int) -> list[PublicItem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,9 +10,9 @@ from typing import Any
 from fathom.core.ids import content_hash
 from fathom.domain.intervals import bootstrap_mean
 from fathom.domain.journal import Journal
-from fathom.operations.evaluation.page import draw_shares
+from fathom.operations.evaluation.page import render_shares
 from fathom.operations.evaluation.public.question import PublicItem
-from fathom.operations.ranking.page import render_table, wrap_page
+from fathom.operations.ranking.page import render_table
 from fathom.operations.shadow.gate import wilson
 
 ALL = "all"
@@ -98,13 +97,9 @@ def render_report(title: str, metric: str, means: Sequence[Mean], scored: Sequen
         ]
         for one in scored
     ]
-    parts = [
-        f"<h1>{html.escape(title)}</h1><p>{html.escape(metric)}; lines are 95 % intervals.</p>",
-        draw_shares("Means with 95 % intervals", shares),
-        f"<pre>{html.escape(format_means(means))}</pre>",
-        render_table(["item", "question", "accepted", "answer", "scores"], rows),
-    ]
-    return wrap_page(title, "".join(parts))
+    table = render_table(["item", "question", "accepted", "answer", "scores"], rows)
+    notes = [f"{metric}; lines are 95 % intervals."]
+    return render_shares(title, "Means with 95 % intervals", shares, format_means(means), table, notes)
 
 
 def keep_first_run(journal: Journal, name: str, model: str, version: str, scored: Sequence[Scored],

@@ -1,5 +1,6 @@
 // Numbers, times and durations as a terminal user reads them.
 import type { Material, Sheet } from "../contract/types";
+import { enclosed } from "./negatives";
 import { counted, language, plural, word } from "./words";
 
 const chosen = { decimals: "" };
@@ -34,7 +35,7 @@ export function columnFormat(name: string, values: unknown[], form = AS_GIVEN): 
   });
   return (value) => {
     if (value === null || value === undefined) return "–";
-    return typeof value === "number" ? format.format(value / divisor) : String(value);
+    return typeof value === "number" ? enclosed(format.format(value / divisor)) : String(value);
   };
 }
 

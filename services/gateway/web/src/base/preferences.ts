@@ -1,6 +1,8 @@
-// How the reader wants the page: its language and theme are kept with the browser, and so are the choices beside the question; which colours rise and fall have, and
-// what stands before decimals, are facts about the reader, which memory keeps.
+// How the reader wants the page: its language, its theme and the form of negative numbers are kept with the browser, and so are
+// the choices beside the question; which colours rise and fall have, and what stands before decimals, are facts about the
+// reader, which memory keeps.
 import { setDecimals } from "./format";
+import { NEGATIVES, type Negatives, setNegatives } from "./negatives";
 import { Store } from "./store";
 import { type Language, language, remember, remembered, setLanguage } from "./words";
 
@@ -8,11 +10,13 @@ export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 export type Rise = "green_up" | "red_up";
 
+const asNegatives = (name: string | null): Negatives => NEGATIVES.find((style) => style === name) ?? "minus";
 const asTheme = (name: string | null): Theme => THEMES.find((theme) => theme === name) ?? "system";
 
 export class Preferences extends Store {
   readonly #dark = matchMedia("(prefers-color-scheme: dark)");
   #theme = asTheme(remembered("theme"));
+  #negatives = asNegatives(remembered("negatives"));
   #colours = "";
   // What was chosen beside the question: as it was when this page first asked, whatever other pages choose since.
   readonly #chosen = new Map<string, string>();
@@ -20,11 +24,13 @@ export class Preferences extends Store {
   constructor() {
     super();
     this.#dark.addEventListener("change", () => this.#apply());
+    setNegatives(this.#negatives);
     this.#apply();
   }
 
   get language(): Language { return language(); }
   get theme(): Theme { return this.#theme; }
+  get negatives(): Negatives { return this.#negatives; }
   get isDark(): boolean { return this.#theme === "system" ? this.#dark.matches : this.#theme === "dark"; }
 
   // Red rises in China and falls elsewhere, unless the reader has said otherwise.
@@ -42,6 +48,13 @@ export class Preferences extends Store {
     this.#theme = theme;
     remember("theme", theme);
     this.#apply();
+  }
+
+  enclose(style: Negatives): void {
+    this.#negatives = style;
+    setNegatives(style);
+    remember("negatives", style);
+    this.changed();
   }
 
   chosen(name: string): string {

@@ -45,7 +45,7 @@ export async function insist<T>(ask: () => Promise<T>, isWanted: () => boolean, 
 
 export const KEYS = {
   sources: ["sources"], limits: ["limits"],
-  models: ["models"], rights: ["rights"], facts: ["facts"], links: ["links"], schedules: ["schedules"], changes: (run: string) => ["changes", run], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet], meaning: (sheet: string) => ["meaning", sheet], sheets: (conversation: string) => ["sheets", conversation],
+  models: ["models"], rights: ["rights"], facts: ["facts"], stances: ["stances"], links: ["links"], schedules: ["schedules"], changes: (run: string) => ["changes", run], frameworks: ["frameworks"], entities: (query: string) => ["entities", query], conversations: ["conversations"], rows: (sheet: string) => ["rows", sheet], meaning: (sheet: string) => ["meaning", sheet], sheets: (conversation: string) => ["sheets", conversation],
   run: (id: string) => ["run", id], judgements: (conversation: string) => ["judgements", conversation],
 };
 

@@ -2,6 +2,7 @@
 import { type ClipboardEvent, type FormEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import { announce } from "../base/announce";
+import { isComposing } from "../base/composition";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { WaitingQuestion } from "../connection/banner";
@@ -85,7 +86,7 @@ function Question() {
   useEffect(picking.look, [text]);
   const act = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
     if (picking.take(event)) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !isComposing(event)) {
       event.preventDefault();
       event.currentTarget.form?.requestSubmit();
     } else if (event.key === "ArrowUp" && !text && session.turns.length) {

@@ -14,7 +14,7 @@ export function UploadChips() {
     <ul id="uploads" className="gaps" aria-label={word("uploads")}>{items.map((item, place) => (
       <li key={place} className={`chip ${isTable(item.name) ? "sheet" : "document"}`} aria-busy={item.state === "reading"}>
         {item.state === "reading" && <span className="spin" aria-hidden />}
-        <span className="name" title={item.name}>{item.name}</span><span className="dim">{describe(item)}</span>
+        <span className="name" title={item.name}>{item.name}</span><span className="dim">{describeUpload(item)}</span>
         {item.imported && <ColumnsButton upload={item} />}
         <button type="button" className="quiet" aria-label={`${word("remove")}: ${item.name}`} onClick={() => {
           uploads.drop(item);
@@ -38,7 +38,8 @@ function ColumnsButton({ upload }: { upload: Upload }) {
   );
 }
 
-function describe({ sheet, passages, state, issues }: Upload): string {
+// How large a file is, and what of it could not be read.
+export function describeUpload({ sheet, passages, state, issues }: Upload): string {
   if (state === "reading") return word("readingFile");
   const size = sheet
     ? `${count(sheet.rows)} ${plural("rows", Number(sheet.rows))} · ${counted(sheet.columns.length, "columns")}`

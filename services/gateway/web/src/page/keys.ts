@@ -1,6 +1,7 @@
 // What the keyboard does on the whole page.
 import { useEffect } from "react";
 
+import { isComposing } from "../base/composition";
 import type { PageParts } from "./context";
 import type { Tab } from "./layout";
 
@@ -78,7 +79,7 @@ export function useShortcuts(parts: PageParts): void {
   useEffect(() => {
     const act = (event: KeyboardEvent): void => {
       // What lies over the text takes Escape first, and says so.
-      if (event.defaultPrevented || event.isComposing) return;
+      if (event.defaultPrevented || isComposing(event)) return;
       const isControlled = event.ctrlKey || event.metaKey;
       if (event.key === "Escape" && parts.outbox.waiting) parts.outbox.takeBack();
       else if (event.key === "Escape") void parts.session.running?.stop();

@@ -97,6 +97,13 @@ export class Layout extends Store {
     this.togglePanel(true);
   }
 
+  // Turns to a place of the text; the panel goes where it lies over that, and gives the place the focus.
+  turnTo(place: HTMLElement): void {
+    if (!this.isPanelOver) return place.focus({ preventScroll: true });
+    this.#openers.panel = place;
+    this.togglePanel(false);
+  }
+
   #remember(surface: Surface, isOpening: boolean): void {
     if (isOpening && document.activeElement instanceof HTMLElement) this.#openers[surface] = document.activeElement;
   }

@@ -5,11 +5,13 @@ import { Tabs } from "radix-ui";
 import { useState } from "react";
 
 import { asProblem } from "../base/api";
+import { NEGATIVES } from "../base/negatives";
 import { THEMES, type Theme } from "../base/preferences";
 import { useStore } from "../base/store";
 import { type Language, word } from "../base/words";
 import { ModelSettings } from "../settings/models";
 import { SourceSettings } from "../settings/sources";
+import { StanceSettings } from "../settings/stances";
 import { CHOICES, prefer, useFacts, valueOf } from "../side/facts";
 import { Choice } from "./choice";
 import { usePage } from "./context";
@@ -18,7 +20,7 @@ const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 // Preferences that memory keeps, in the order of the sheet.
 const REMEMBERED = ["colours", "units", "decimals", "language", "depth", "memory"];
 
-const TABS = ["general", "models", "sources"] as const;
+const TABS = ["general", "models", "sources", "stances"] as const;
 
 export function Settings() {
   return (
@@ -27,6 +29,7 @@ export function Settings() {
       <Tabs.Content value="general"><General /></Tabs.Content>
       <Tabs.Content value="models"><ModelSettings /></Tabs.Content>
       <Tabs.Content value="sources"><SourceSettings /></Tabs.Content>
+      <Tabs.Content value="stances"><StanceSettings /></Tabs.Content>
     </Tabs.Root>
   );
 }
@@ -42,6 +45,8 @@ function General() {
           onChoose={(name) => preferences.speak(name as Language)} />
         <Choice label={word("themeSetting")} value={preferences.theme} names={[...THEMES]} nameOf={(name) => word(`theme_${name}`)}
           onChoose={(name) => preferences.paint(name as Theme)} />
+        <Choice label={word("negativesSetting")} value={preferences.negatives} names={NEGATIVES} nameOf={(name) => word(`negatives_${name}`)}
+          onChoose={(name) => preferences.enclose(name)} />
       </section>
       <section aria-label={word("answerSettings")}>
         <h3>{word("answerSettings")}</h3>

@@ -1,11 +1,11 @@
 // What questions can draw on: which connectors and servers of tools are set up, what each gives, and how it stands.
-import { useQuery } from "@tanstack/react-query";
+import { type UseMutationResult, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 
-import { asProblem } from "../base/api";
-import { minuteOfSecond } from "../base/format";
+import { asProblem, path, post } from "../base/api";
+import { duration, minuteOfSecond } from "../base/format";
 import { KEYS, readSources } from "../base/queries";
 import { language, word } from "../base/words";
-import type { Source } from "../contract/types";
+import type { Probe, Source } from "../contract/types";
 import { Chip, type Tone } from "./parts";
 
 // In the order of the list.
@@ -44,6 +44,7 @@ function Group({ kind, sources }: { kind: Source["kind"]; sources: Source[] }) {
 function Entry({ source }: { source: Source }) {
   const { operation, state } = source;
   const isOff = state === "off";
+  const probe = useProbe(source);
   return (
     <li data-source={`${source.kind}:${source.name}`} className={isOff ? "off" : undefined}>
       <div className="thing-head">
@@ -54,13 +55,34 @@ function Entry({ source }: { source: Source }) {
           <Chip tone={operation.credential === "set" ? "dim" : "bad"}>{word(operation.credential === "set" ? "keySet" : "keyMissing")}</Chip>
         )}
         <Chip tone={TONES[state]}>{word(`source_${state}`)}</Chip>
+        {canBeTried(source) && <button type="button" className="quiet" aria-busy={probe.isPending || undefined} aria-label={`${word("trySource")}: ${source.name}`}
+          onClick={() => { if (!probe.isPending) probe.mutate(); }}>{word(probe.isPending ? "tryingSource" : "trySource")}</button>}
       </div>
+      <ProbeResult probe={probe} />
       <p className="dim">{describe(source)}</p>
       {source.missing_tools.length > 0 && <p className="warned">{`${word("missingTools")} ${source.missing_tools.join(", ")}`}</p>}
       {operation?.failure && (state === "failing" || state === "paused") && <p className="failed">{operation.failure}</p>}
       {isOff && operation?.setting && <p className="dim">{word("turnedOnBy")} <code>{operation.setting}</code></p>}
     </li>
   );
+}
+
+// Asks the service of a source to try it now; the list is then read anew, since it says how the last try went.
+function useProbe({ kind, name }: Source): UseMutationResult<Probe, unknown, void> {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: () => post<Probe>(path("sources", kind, name, "probe")),
+    onSettled: () => queries.invalidateQueries({ queryKey: KEYS.sources }),
+  });
+}
+
+// A vendor that is on, and a database; who may not try is told nothing of their operation either.
+const canBeTried = ({ kind, state, operation }: Source): boolean => Boolean(operation) && (kind === "database" || (kind === "vendor" && state !== "off"));
+
+function ProbeResult({ probe: { data, error } }: { probe: UseMutationResult<Probe, unknown, void> }) {
+  const failure = error ? asProblem(error).message : data?.failure ?? "";
+  const said = failure ? `${word("triedInVain")} ${failure}` : data ? `${word("triedSource")} · ${duration(data.duration_ms)}` : "";
+  return <p role="status" className={said ? (failure ? "failed tried" : "ok tried") : undefined}>{said}</p>;
 }
 
 // What it gives, until when, and when it answered and failed at last.

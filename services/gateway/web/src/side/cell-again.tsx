@@ -5,6 +5,7 @@ import { FigureView, HtmlFrame } from "../answer/figures/figure";
 import type { Drawing } from "../answer/figures/plotly";
 import { asProblem, path, post } from "../base/api";
 import { announce } from "../base/announce";
+import { isComposing } from "../base/composition";
 import { duration } from "../base/format";
 import { counted, word } from "../base/words";
 import type { CellResult } from "../contract/types";
@@ -49,7 +50,7 @@ function Editor({ run, item, onLeave }: { run: string; item: CodeItem; onLeave: 
     }
   };
   const act = (event: KeyboardEvent): void => {
-    if (event.key === "Escape" && !event.nativeEvent.isComposing) {
+    if (event.key === "Escape" && !isComposing(event)) {
       event.preventDefault(); // on the page it stops the run
       event.stopPropagation();
       onLeave();

@@ -3,6 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 
 import { asProblem, call, patch, path } from "../base/api";
+import { isComposing } from "../base/composition";
 import { KEYS } from "../base/queries";
 import { word } from "../base/words";
 import type { Conversation } from "../contract/types";
@@ -97,7 +98,7 @@ export function TitleField({ title, label = "rename", onLeave }: { title: string
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.select(), []);
   const act = (event: KeyboardEvent): void => {
-    if (event.nativeEvent.isComposing || (event.key !== "Escape" && event.key !== "Enter")) return;
+    if (isComposing(event) || (event.key !== "Escape" && event.key !== "Enter")) return;
     event.preventDefault(); // on the page Escape stops the run
     onLeave(true, event.key === "Enter" ? text.trim() : "");
   };

@@ -1,5 +1,5 @@
 // The panel's tab of tables: those of the run, and before them what the reader has pinned in the conversation.
-import { useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 
 import { LiveTable } from "../answer/tables/table";
 import { asProblem } from "../base/api";
@@ -7,10 +7,16 @@ import { sizeOf } from "../base/format";
 import { word } from "../base/words";
 import type { SheetView } from "../contract/types";
 import { usePage } from "../page/context";
+import { readLater } from "../page/dialogs";
 import type { SheetItem } from "../run/rows";
 import type { Run } from "../run/run";
+import { usesSheet } from "../run/uses";
 import { Act, TitleField } from "./entry";
 import { titleIn, useSheetViews, useShowing } from "./sheet-views";
+import { UsedBy } from "./used-by";
+
+// Most readers open no tab of data: what is in it beside tables is read with it.
+const BroughtFiles = readLater(async () => (await import("./brought")).BroughtFiles);
 
 interface Listed {
   item: SheetItem;
@@ -36,8 +42,13 @@ export function useTables(run: Run | null): Listed[] {
 
 export function Tables({ run }: { run: Run | null }) {
   const listed = useTables(run);
-  if (!listed.length) return <p className="dim">{word("nothing")}</p>;
-  return listed.map(({ item, isOwn }) => <Table key={item.sheet.id} item={item} isOwn={isOwn} isOver={!isOwn || Boolean(run?.over)} />);
+  return (
+    <>
+      {listed.map(({ item, isOwn }) => <Table key={item.sheet.id} item={item} isOwn={isOwn} isOver={!isOwn || Boolean(run?.over)} />)}
+      {!listed.length && <p className="dim">{word("nothing")}</p>}
+      <Suspense><BroughtFiles /></Suspense>
+    </>
+  );
 }
 
 function Table({ item, isOwn, isOver }: Listed & { isOver: boolean }) {
@@ -48,6 +59,7 @@ function Table({ item, isOwn, isOver }: Listed & { isOver: boolean }) {
     <section data-number={isOwn ? number : undefined} data-sheet={sheet.id}>
       <div className="sheet-head"><span className="dim">{facts}</span><span className="spacer" />{isOver && <Showing item={item} />}</div>
       <LiveTable item={item} />
+      <UsedBy isUsed={(answered) => usesSheet(answered, sheet.id)} />
     </section>
   );
 }

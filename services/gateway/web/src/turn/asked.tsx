@@ -2,6 +2,7 @@
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 
 import { announce } from "../base/announce";
+import { isComposing } from "../base/composition";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { describeExcess, useLimits } from "../composer/limits";
@@ -58,7 +59,7 @@ function EditedQuestion({ turn, onLeave }: { turn: Turn; onLeave: () => void }) 
     else if (question && !(await session.ask(question, turn))) field.current?.focus();
   };
   const act = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
-    if (event.nativeEvent.isComposing) return;
+    if (isComposing(event)) return;
     if (event.key === "Escape") {
       event.preventDefault(); // on the page it stops the run
       leave();

@@ -4,6 +4,7 @@ import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from 
 
 import { asProblem, path, post } from "../base/api";
 import { announce } from "../base/announce";
+import { isComposing } from "../base/composition";
 import { KEYS, readJudgements } from "../base/queries";
 import { word } from "../base/words";
 import type { JudgementList } from "../contract/types";
@@ -78,7 +79,7 @@ export function Reasons({ judging: { isAsking, problem, ask, judge } }: { judgin
     void judge({ helpful: false, tags: fields.getAll("tag").map(String), comment: String(fields.get("comment") ?? "").trim() });
   };
   const act = (event: KeyboardEvent): void => {
-    if (event.key !== "Escape" || event.nativeEvent.isComposing) return;
+    if (event.key !== "Escape" || isComposing(event)) return;
     event.preventDefault(); // on the page it stops the run
     ask(false);
   };

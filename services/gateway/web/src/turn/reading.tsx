@@ -2,6 +2,7 @@
 // anew with its words in the place of the old ones, Escape leaves it as it was.
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 
+import { isComposing } from "../base/composition";
 import { word } from "../base/words";
 import type { Reading, Slot } from "../contract/types";
 import { distinct, meaningOf, reworded, stateOf } from "../run/slots";
@@ -55,7 +56,7 @@ function SlotField({ slot, onLeave, onWords }: { slot: Slot; onLeave: (isByKey: 
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.select(), []);
   const act = (event: KeyboardEvent): void => {
-    if (event.nativeEvent.isComposing) return;
+    if (isComposing(event)) return;
     if (event.key === "Escape") {
       event.preventDefault(); // on the page it stops the run
       onLeave(true);

@@ -12,6 +12,9 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.planner.v1.planner_pb2 import RunRequest
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.domain.chat.guidance import list_given_tables, with_guidance
+from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.prompts.selection import describe_tables
 from fathom.services.planner.runs import conversation
 from fathom.services.planner.runs.conversation import Conversation, load_conversation, load_followed
 from fathom.services.planner.runs.repository import RunRepository
@@ -145,3 +148,13 @@ async def test_a_turn_without_its_record_is_text_only() -> None:
     followed = await load_followed(cast(Any, clients), record, request)
     found = await load_conversation(cast(Any, clients), record, "run_1", request, followed, is_first=True)
     assert (found.history[1].content, found.given) == ("It rose.\n(table)", ())
+
+
+@pytest.mark.parametrize("question", ["What did it cost?", "成本是多少？"])
+def test_the_tables_that_a_run_begins_with_are_read_out_of_its_message(question: str) -> None:
+    sheets = [Sheet(title=title, rows=1_204) for title in ("Plants 2031.xlsx Cost", "prices, daily.csv")]
+    given = tuple(Material(at, MaterialKind.SHEET, one, f"sheet_{at}") for at, one in enumerate(sheets, 1))
+    task = cast(Any, SimpleNamespace(question=question, sheets=(), given=given))
+    message = with_guidance(question, ["Date: 2031-04-05", *describe_tables(task)])
+    assert list_given_tables(message) == ["Plants 2031.xlsx Cost", "prices, daily.csv"]
+    assert list_given_tables(question) == []

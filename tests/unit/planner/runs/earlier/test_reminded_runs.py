@@ -12,6 +12,7 @@ from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.runs.earlier.reminders import MARK, Recaller
 from tests.unit.planner.house import House, finish
+from tests.unit.planner.workflow.workflow_house import WHOLE, WorkflowHouse, stages
 
 
 class Memory:
@@ -51,4 +52,23 @@ async def test_reminders_stand_before_the_window_and_offer_the_tools() -> None:
     assert [message.content for message in task.history[2::2]] == ["Q11?", "Q12?"]
     opening = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory.steps[0].new_messages
     assert MARK["en"] in opening[2].content
+    assert (await house.runs.replay("run_1")).same
+
+
+async def test_the_workflow_s_rewriting_stage_is_shown_what_the_agent_is_reminded_of() -> None:
+    window = (await Memory().get_window(pb.GetWindowRequest())).turns
+    house = WorkflowHouse({**WHOLE, "rewrite": ["How did the basket of three parts do?"]}, window)
+    house.clients.memory.search_memory = Memory().search_memory
+    worker = house.worker()
+    worker.preparer.recaller = Recaller(house.clients, house.record, 600, 1.0)
+    await house.ask(question="and the basket?")
+    async with house.working(worker):
+        assert stages(await house.events())[0] == "rewrite"
+    shown = house.policy.prompt("rewrite").sections["history"]
+    assert [line for line in shown.splitlines() if line.startswith("Q")] == [
+        "Q1: What do we follow?", "Q2: Q11?", "Q3: Q12?",
+    ]  # fmt: skip
+    # Points of it, as of any turn behind the last two: a number there is still none that an answer may cite.
+    assert "A1 (points):\n- The basket has three parts." in shown
+    assert "The basket has three parts." not in str(house.policy.prompt("plan").sections)
     assert (await house.runs.replay("run_1")).same

@@ -7,8 +7,8 @@ import { announce } from "../../base/announce";
 import { save, saveText } from "../../base/files";
 import { language, word } from "../../base/words";
 import { asTitle } from "./drawing";
-import type { Picture, Place, Plotly } from "./plotly";
-import { gridOf } from "./series";
+import type { Picture, Place, Plotly, Trace } from "./plotly";
+import { completed, gridOf } from "./series";
 import { asCsv } from "../tables/tsv";
 
 const SCALE = 2;
@@ -18,9 +18,11 @@ interface Props {
   place: RefObject<Place | null>;
   title: string;
   notes: string[];
+  // The traces with all points, where fewer are drawn.
+  whole?: Trace[];
 }
 
-export function FigureMenu({ library, place, title, notes }: Props) {
+export function FigureMenu({ library, place, title, notes, whole }: Props) {
   const picture = async (format: Picture["format"]): Promise<void> => {
     const target = place.current;
     if (!target) return;
@@ -31,7 +33,7 @@ export function FigureMenu({ library, place, title, notes }: Props) {
   const values = (): void => {
     const target = place.current;
     if (!target) return;
-    const { header, rows } = gridOf(target._fullData ?? [], asTitle(target.layout?.xaxis?.title).text || "x");
+    const { header, rows } = gridOf(completed(target._fullData ?? [], whole), asTitle(target.layout?.xaxis?.title).text || "x");
     saveText(asCsv(header, rows, [title, ...notes]), `${title}.csv`, "text/csv;charset=utf-8");
   };
   const attempt = (act: () => unknown) => (): void => {

@@ -2,6 +2,7 @@
 import { type ReactNode, useEffect, useRef, useState } from "react";
 
 import { asProblem, call, path } from "../../base/api";
+import { count } from "../../base/format";
 import { useStore } from "../../base/store";
 import { word } from "../../base/words";
 import type { FigureRef } from "../../contract/types";
@@ -10,6 +11,7 @@ import type { CodeItem } from "../../run/rows";
 import { asSvg, asTitle, brief, countRows, hasPoints, heightOf, isLong, isSteep, recoloured, themed } from "./drawing";
 import { FigureMenu } from "./figure-menu";
 import { type Drawing, type Layout, type Place, type Plotly, type Trace, plotlyFor } from "./plotly";
+import type { Thinned } from "./thinning";
 import { ValuesTable } from "./values";
 
 interface Props {
@@ -88,6 +90,8 @@ interface Loaded {
   layout: Layout;
   traces: Trace[];
   isDated: boolean;
+  // Where there are more points than are drawn at once.
+  thinned: Thinned | null;
 }
 
 async function load(runId: string, id: string, drawing?: Drawing): Promise<Loaded> {
@@ -96,7 +100,8 @@ async function load(runId: string, id: string, drawing?: Drawing): Promise<Loade
   const isShared = !layout.hovermode;
   const traces = (content.data ?? []).map(asSvg).map((trace) => (isShared ? brief(trace) : trace));
   const isDated = traces.some((trace) => /^\d{4}-\d\d-\d\d/.test(String(trace.x?.[0])));
-  return { library: await plotlyFor(traces), layout, traces, isDated };
+  const [library, { thin }] = await Promise.all([plotlyFor(traces), import("./thinning")]);
+  return { library, layout, traces, isDated, thinned: thin(traces) };
 }
 
 const CONFIG = { displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "", responsive: false, showTips: false };
@@ -110,6 +115,7 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
   const [isLog, setLog] = useState(false);
   const [isOffered, setOffered] = useState(false);
   const [isListed, setListed] = useState(false);
+  const [isWhole, setWhole] = useState(false);
 
   useEffect(() => {
     let isLeft = false;
@@ -122,16 +128,17 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
   useEffect(() => {
     const target = place.current;
     if (!loaded || !target) return;
-    const { library, layout, traces, isDated } = loaded;
+    const { library, layout, isDated, thinned } = loaded;
+    const traces = thinned && !isWhole ? thinned.traces : loaded.traces;
     const scaled = isLog ? { ...layout, yaxis: { ...layout.yaxis, type: "log" } } : layout;
     const hasLegend = traces.length > 1 || traces[0]?.type === "pie";
-    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(traces, layout, isDated), heightPx: heightOf(layout, traces), rows: countRows(traces, target.clientWidth) }), CONFIG).then(() => {
+    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(loaded.traces, layout, isDated), heightPx: heightOf(layout, traces), rows: countRows(traces, target.clientWidth) }), CONFIG).then(() => {
       if (!hasPoints(target)) {
         library.purge(target);
         setProblem(word("noPoints"));
       } else if (!isLog) setOffered(layout.meta?.log !== false && isSteep(target, layout));
     }).catch((thrown: unknown) => setProblem(asProblem(thrown).message));
-  }, [loaded, isLog, look]);
+  }, [loaded, isLog, isWhole, look]);
 
   useEffect(() => {
     const target = place.current;
@@ -151,7 +158,7 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
     <>
       {isOffered && <button type="button" className="quiet log" aria-pressed={isLog} onClick={() => setLog(!isLog)}>{word("logScale")}</button>}
       <button type="button" className="quiet list-values" aria-expanded={isListed} onClick={() => setListed(!isListed)}>{word("values")}</button>
-      <FigureMenu library={loaded.library} place={place} title={title || figure.id} notes={[note]} />
+      <FigureMenu library={loaded.library} place={place} title={title || figure.id} notes={[note]} whole={loaded.thinned?.whole} />
     </>
   );
   return (
@@ -161,9 +168,22 @@ function DrawnFigure({ runId, figure, sources, onCode, drawing }: Props) {
           {!loaded && <div className="plot"><span className="dim">{word("drawing")}</span></div>}
           {loaded && <div ref={place} className="plot" role="group" style={{ height: heightOf(loaded.layout, loaded.traces) }}
             aria-label={[title, names, note].filter(Boolean).join(": ")} />}
-          {loaded && isListed && <ValuesTable place={place.current} title={title || figure.id} />}
+          {loaded?.thinned && <ThinnedNotice thinned={loaded.thinned} isWhole={isWhole} onWhole={setWhole} />}
+          {loaded && isListed && <ValuesTable place={place.current} title={title || figure.id} whole={loaded.thinned?.whole} />}
         </>
       )}
     </FigureFrame>
+  );
+}
+
+// How many points are drawn, and the way to all of them.
+function ThinnedNotice({ thinned, isWhole, onWhole }: { thinned: Thinned; isWhole: boolean; onWhole: (isWhole: boolean) => void }) {
+  const said = isWhole ? word("allPoints").replace("{all}", count(thinned.all))
+    : word("thinnedPoints").replace("{shown}", count(thinned.shown)).replace("{all}", count(thinned.all));
+  return (
+    <div className="foot note thinned">
+      <span role="status">{said}</span>
+      <button type="button" className="quiet" aria-pressed={isWhole} onClick={() => onWhole(!isWhole)}>{word("drawAll")}</button>
+    </div>
   );
 }

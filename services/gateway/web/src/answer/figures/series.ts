@@ -24,6 +24,10 @@ function columnsOf(trace: Trace, place: number): Column[] {
   return prices.length ? prices : [{ name, places, values: trace.values ?? trace.y ?? trace.z }];
 }
 
+// The traces as plotly has read them, with all of their points where fewer are drawn.
+export const completed = (drawn: Trace[], whole: Trace[] | undefined): Trace[] =>
+  (whole ? drawn.map((trace, place) => ({ ...trace, x: whole[place]?.x ?? trace.x, y: whole[place]?.y ?? trace.y })) : drawn);
+
 // One row per place on the common axis, one column per trace and four per trace of prices; of shares a row per name.
 export function gridOf(traces: Trace[], axis: string): Grid {
   const columns = traces.flatMap(columnsOf);

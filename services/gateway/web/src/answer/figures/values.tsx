@@ -1,15 +1,18 @@
 // The values behind a figure as a table: for whoever does not see the drawing, or wants to read it to the digit.
 import { columnFormat, count } from "../../base/format";
+import { useStore } from "../../base/store";
 import { word } from "../../base/words";
+import { usePage } from "../../page/context";
 import { asTitle } from "./drawing";
-import type { Place } from "./plotly";
-import { gridOf } from "./series";
+import type { Place, Trace } from "./plotly";
+import { completed, gridOf } from "./series";
 
 // Of a long series the newest are read; the file has all.
 const MOST_ROWS = 200;
 
-export function ValuesTable({ place, title }: { place: Place | null; title: string }) {
-  const { header, rows } = gridOf(place?._fullData ?? [], asTitle(place?.layout?.xaxis?.title).text || "x");
+export function ValuesTable({ place, title, whole }: { place: Place | null; title: string; whole?: Trace[] }) {
+  useStore(usePage().preferences);
+  const { header, rows } = gridOf(completed(place?._fullData ?? [], whole), asTitle(place?.layout?.xaxis?.title).text || "x");
   const shown = rows.slice(-MOST_ROWS).map((row) => row.map(readable));
   const formats = header.map((name, column) => columnFormat(name, shown.map((row) => row[column])));
   return (

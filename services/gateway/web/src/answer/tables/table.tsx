@@ -6,6 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { asProblem, path } from "../../base/api";
 import { announce } from "../../base/announce";
 import { type Scale, columnFormat, computation, count, provenance } from "../../base/format";
+import { negativesOf } from "../../base/negatives";
 import { useStore } from "../../base/store";
 import { plural, word } from "../../base/words";
 import { usePage } from "../../page/context";
@@ -62,7 +63,9 @@ export function LiveTable({ item }: { item: SheetOf }) {
     features: FEATURES, columns, data, manualSorting: true, getRowId: (line) => String(line.index),
     initialState: { columnPinning: { start: ["0"], end: [] } },
   });
-  const { numbers } = usePage();
+  const { numbers, preferences } = usePage();
+  // Marks of decimals and of negative numbers change with the reader's settings.
+  useStore(preferences);
   const form = useStore(numbers).of(sheet.id);
   const shown = table.getVisibleLeafColumns();
   const pinned = table.getIsSomeColumnsPinned("start") ? shown.filter((column) => column.getIsPinned() === "start") : [];
@@ -176,7 +179,7 @@ function originOf(item: SheetOf): string[] {
 }
 
 const fileOf = ({ sheet }: SheetOf, name: string, format: string): string =>
-  `${path("tables", sheet.id, "export")}?${new URLSearchParams({ format, name })}`;
+  `${path("tables", sheet.id, "export")}?${new URLSearchParams({ format, name, ...negativesOf() })}`;
 
 function RowFilter({ onFilter }: { onFilter: (words: string) => void }) {
   const typing = useRef<ReturnType<typeof setTimeout>>(undefined);

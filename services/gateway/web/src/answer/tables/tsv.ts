@@ -1,9 +1,11 @@
 // A table as spreadsheets take it, from the clipboard and as a file. Pure: tested under Node.
 
+import { enclosed } from "../../base/negatives";
+
 // A text that a spreadsheet would run as a formula stays a text.
 function plain(value: unknown): string {
   if (value === null || value === undefined) return "";
-  if (typeof value === "number") return String(value);
+  if (typeof value === "number") return enclosed(String(value));
   const text = String(value);
   return /^[=+\-@]/.test(text) ? `'${text}` : text;
 }

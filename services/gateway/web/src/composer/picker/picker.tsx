@@ -1,6 +1,7 @@
 // What can be picked at the caret, as a list below which the reader goes on typing: the focus stays in the question.
 import { type KeyboardEvent, type RefObject, useEffect, useRef, useState } from "react";
 
+import { isComposing } from "../../base/composition";
 import { word } from "../../base/words";
 import { usePage } from "../../page/context";
 import { type Option, type OptionList, useOptions } from "./options";
@@ -60,7 +61,7 @@ export function usePicking(box: RefObject<HTMLTextAreaElement | null>): Picking 
     if (list.options[place]) pick(list.options[place]);
   });
   const take = (event: KeyboardEvent<HTMLTextAreaElement>): boolean => {
-    if (!trigger || event.nativeEvent.isComposing || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return false;
+    if (!trigger || isComposing(event) || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return false;
     const last = list.options.length - 1;
     const isPicked = event.key === "Enter" || event.key === "Tab";
     if (event.key === "Escape") {

@@ -1,6 +1,7 @@
 // Accept, reject or edit; an edit shows what it has changed before it is sent.
 import { type FormEvent, useEffect, useRef, useState } from "react";
 
+import { isComposing } from "../../base/composition";
 import type { ReviewItem } from "../../contract/types";
 import { say } from "../words";
 import type { Desk } from "./desk";
@@ -70,7 +71,7 @@ function Editor({ before, text, onChange, onDrop }: EditorProps) {
         <label htmlFor="edited">{say("editedText")}</label>
         <textarea id="edited" ref={field} rows={8} maxLength={MAX_CHARS} value={text} onChange={(event) => onChange(event.target.value)} onKeyDown={(event) => {
           sendOnEnter(event);
-          if (event.key === "Escape" && !event.nativeEvent.isComposing) onDrop();
+          if (event.key === "Escape" && !isComposing(event)) onDrop();
         }} />
       </div>
       <div><h3>{say("difference")}</h3>{text === before ? <p className="dim">{say("sameText")}</p> : <Difference before={before} after={text} />}</div>
