@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,3 +111,36 @@ def test_a_csv_without_texts_and_one_over_the_limit_are_named() -> None:
     assert (first.text, first.place) == ("One.", "row 2")
     assert isinstance(stopped, ParseIssue)
     assert "limit of 1 documents" in stopped.reason
+
+
+def test_a_csv_has_long_cells_other_separators_and_rows_that_do_not_fit() -> None:
+    limit = csv.field_size_limit()
+    report = "Margins rise. " * 20_000
+    assert len(report) > limit
+    text = f'Date;House;Text\n2024-01-02;X;"{report}\nAnd more."\n2024-01-03;Y\n\n2024-01-04;Z;Last, not least.\n'
+    ragged, long, last = parse(text.encode(), "text/csv", "a.csv")
+    assert isinstance(ragged, ParseIssue)
+    assert (ragged.place, ragged.reason) == ("row 3", "has 2 cells where the header has 3")
+    assert isinstance(long, ParsedDocument)
+    assert isinstance(last, ParsedDocument)
+    assert (long.text, long.house) == (f"{report}\nAnd more.", "X")
+    assert (last.text, last.house, last.place) == ("Last, not least.", "Z", "row 4")
+    assert last.published == datetime(2024, 1, 4, tzinfo=UTC)
+    # The limit of the standard library's reader is one of the process, which is not ours to change.
+    assert csv.field_size_limit() == limit
+    assert list(parse(b"text", "text/csv", "a.csv")) == []
+
+
+@pytest.mark.parametrize("field", ["source", "type", "language", "url", "house", "rating", "published", "entities"])
+def test_a_field_that_cannot_be_read_costs_neither_its_document_nor_the_rest(field: str) -> None:
+    good = {"text": "One.", "house": "X", "published": "2024-01-02"}
+    rows = [{**good, field: {"a": 1}}, {**good, "text": "Two."}]
+    data = b"\n".join(json.dumps(row).encode() for row in rows)
+    issue, *documents = parse(data, "application/jsonl", "a.jsonl")
+    assert isinstance(issue, ParseIssue)
+    assert (issue.place, issue.lost) == ("line 1", False)
+    assert field in issue.reason
+    assert [item.text for item in documents if isinstance(item, ParsedDocument)] == ["One.", "Two."]
+    for item in documents:
+        assert isinstance(item, ParsedDocument)
+        assert item.house == ("" if field == "house" and item.text == "One." else "X")
