@@ -49,7 +49,7 @@ from fathom.services.datafetch.semantics.rpc import list_own_meanings, meaning_f
 from fathom.services.datafetch.sources import connect
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.gap_filler import GapFiller
-from fathom.services.datafetch.sources.sheet import import_table
+from fathom.services.datafetch.sources.sheet import MOST_FURTHER, RefusedWorksheet, import_tables
 from fathom.transport.bus.quotas import Quotas
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
@@ -244,17 +244,29 @@ class DatafetchServicer:
             raise InvalidField("lifetime_s", "must not be negative")
         if request.lifetime_s:
             await self._lifetimes.admit(request.data.size_bytes)
+        check_further(request)
         data = await read_ref(self._store, request.data, MAX_IMPORT_BYTES)
-        kind, title = request.data.content_type, request.title
-        found = await self._decoder.run("data", import_table, data, kind, title, request.worksheet)
-        if request.lifetime_s:
-            # Before the sheet: one that is written and never noted would stay for ever.
-            await self._lifetimes.note(found.sheet.id, len(data), request.lifetime_s)
-        return pb.ImportTableResponse(
-            sheet=await self._store_sheet(found.sheet),
+        kind, title, more = request.data.content_type, request.title, request.further_worksheets
+        found, further = await self._decoder.run("data", import_tables, data, kind, title, request.worksheet, more)
+        response = pb.ImportTableResponse(
+            sheet=await self._keep_imported(found.sheet, len(data), request.lifetime_s),
             issues=list(map(issue_to_proto, found.issues)),
             worksheets=found.worksheets,
         )
+        for one in further:
+            if isinstance(one, RefusedWorksheet):
+                response.further.add(worksheet=one.worksheet, reason=one.reason)
+                continue
+            name, (sheet, issues, _) = one
+            kept = await self._keep_imported(sheet, len(sheet.arrow), request.lifetime_s)
+            response.further.add(worksheet=name, sheet=kept, issues=map(issue_to_proto, issues))
+        return response
+
+    async def _keep_imported(self, sheet: Sheet, size: int, lifetime_s: int) -> pb.Sheet:
+        if lifetime_s:
+            # Before the sheet: one that is written and never noted would stay for ever.
+            await self._lifetimes.note(sheet.id, size, lifetime_s)
+        return await self._store_sheet(sheet)
 
     async def ProposeMeaning(self, request: pb.ProposeMeaningRequest, call: Call) -> pb.ProposeMeaningResponse:
         sheet, table = await self._load_sheet(request.sheet_id), await self._load_table(request.sheet_id)
@@ -416,6 +428,14 @@ class DatafetchServicer:
 
 def issue_to_proto(issue: RowIssue) -> pb.ImportIssue:
     return pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason)
+
+
+def check_further(request: pb.ImportTableRequest) -> None:
+    """Raise ``InvalidField`` for a number of further sheets that is none, or beside one sheet by its name."""
+    if not 0 <= request.further_worksheets <= MOST_FURTHER:
+        raise InvalidField("further_worksheets", f"must be from 0 to {MOST_FURTHER}")
+    if request.further_worksheets and request.worksheet:
+        raise InvalidField("further_worksheets", "follow the first sheet; worksheet must be empty")
 
 
 def check_mentions(values: Sequence[str]) -> Sequence[str]:

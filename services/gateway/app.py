@@ -338,9 +338,10 @@ def add_data(app: FastAPI, engine: Engine, config: Config) -> None:
         request: Request,
         name: Annotated[str, Query(min_length=1, max_length=200, description="File name; its end is the format.")],
         worksheet: Annotated[str, Query(max_length=200, description="Sheet of a workbook; its first when empty.")] = "",
+        further: Annotated[int, Query(ge=0, le=64, description="Most further tables of a workbook.")] = 0,
     ) -> JSONResponse:
         """Register a CSV, TSV, XLSX or Parquet file, which is the body; runs begin with it by `table_ids`."""
-        return JSONResponse(await engine.import_table(name, worksheet, await request.body()))
+        return JSONResponse(await engine.import_table(name, worksheet, further, await request.body()))
 
     @app.post(
         "/v1/documents",

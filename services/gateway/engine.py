@@ -222,9 +222,10 @@ class Engine:
                 chunks.append(response.chunk)
         return b"".join(chunks)
 
-    async def import_table(self, name: str, worksheet: str, content: bytes) -> dict[str, Any]:
+    async def import_table(self, name: str, worksheet: str, further: int, content: bytes) -> dict[str, Any]:
         """Register a caller's file as a sheet and return it with the rows that could not be read.
 
+        Of a workbook, ``further`` more tables at most are made.
         Raises ``InvalidField`` for a file whose name does not end like a table's.
         """
         kind = UPLOADS.get(PurePath(name).suffix.lower())
@@ -238,6 +239,7 @@ class Engine:
             title=name,
             data=to_ref(stored),
             worksheet=worksheet,
+            further_worksheets=further,
             lifetime_s=self._config.upload_lifetime_s,
         )
         try:

@@ -22,7 +22,7 @@ from fathom.services.retrieval.corpus.registry import CorpusState
 from fathom.services.retrieval.corpus.rows import Issue, list_parsers, split_version
 from fathom.services.retrieval.corpus.snapshot import Manifest
 from fathom.services.retrieval.corpus.store import make_manifest_key
-from fathom.services.retrieval.documents.model import Document, Filter, parse_document
+from fathom.services.retrieval.documents.model import PLACE_FIELD, Document, Filter, parse_document
 from fathom.services.retrieval.engine import Engine, Hit
 from fathom.services.retrieval.http.server import HttpServer
 from fathom.services.retrieval.metrics import register
@@ -232,6 +232,7 @@ def read_document(wire: pb.Document, source: str) -> Iterator[Document | Issue]:
     row: dict[str, object] = {
         "title": wire.title, "text": wire.text, "source": wire.source, "type": wire.type,
         "entities": list(wire.entities), "published": published.isoformat() if published else "",
+        PLACE_FIELD: {name: said for name, said in (("house", wire.house), ("rating", wire.rating)) if said},
     }  # fmt: skip
     try:
         if wire.key and wire.id:
@@ -286,6 +287,8 @@ def filter_from_proto(request: pb.SearchRequest) -> Filter:
         after,
         before,
         time_from_proto(request, "as_of"),
+        frozenset(wanted.houses),
+        frozenset(wanted.ratings),
     )
 
 
@@ -319,6 +322,8 @@ def hit_to_proto(hit: Hit) -> pb.SearchHit:
         source=document.source,
         page=document.page,
         parent=document.parent,
+        house=document.house,
+        rating=document.rating,
     )
 
 
@@ -336,4 +341,6 @@ def document_to_proto(document: Document, text: str) -> pb.Document:
         parent=document.parent,
         offset=document.offset,
         key=document.key,
+        house=document.house,
+        rating=document.rating,
     )

@@ -17,8 +17,10 @@ from rich.console import Console
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.cli.ask import print_trace
 from fathom.cli.uploads.meanings import read_meanings
-from fathom.cli.uploads.sending import propose_meanings, upload_files, upload_tables
+from fathom.cli.uploads.sending import MAX_TABLES, propose_meanings, upload_files, upload_tables
 from fathom.core.errors import InvalidField, NotReady
+
+ISSUE = {"row": 3, "column": "price", "message": "is no number"}
 
 
 @asynccontextmanager
@@ -28,18 +30,24 @@ async def open_gateway(
     """Serve ``POST /v1/tables`` with these statuses in turn, the last one repeated; yield its URL and the files.
 
     ``columns`` are proposed for each table; without them the gateway is one of an earlier version. ``worksheets`` are
-    those of each workbook.
+    those of each workbook; a further one called Notes is no table, and as many are read as are asked for.
     """
     answers, got = list(statuses), list[tuple[str, bytes]]()
 
     async def take(request: web.Request) -> web.Response:
-        worksheet = request.query.get("worksheet", "")
-        got.append((f"{request.query['name']} {worksheet}".strip(), await request.read()))
+        got.append((request.query["name"], await request.read()))
         status = answers.pop(0) if len(answers) > 1 else answers[0]
         if status != 200:
             return web.json_response({"detail": "is no table"}, status=status)
-        title = f"{request.query['name']} {worksheet or next(iter(worksheets), '')}".strip()
-        return web.json_response({"sheet": {"id": f"t{len(got)}", "title": title}, "worksheets": [*worksheets]})
+        titles = [f"{request.query['name']} {worksheet}" for worksheet in worksheets] or [request.query["name"]]
+        further = [
+            {"worksheet": name, "reason": "is no table"}
+            if name == "Notes"
+            else {"worksheet": name, "sheet": {"id": f"t{len(got)}.{place}", "title": titles[place]}, "issues": [ISSUE]}
+            for place, name in enumerate(worksheets[1 : int(request.query["further"]) + 1], start=1)
+        ]
+        first = {"id": f"t{len(got)}", "title": titles[0]}
+        return web.json_response({"sheet": first, "worksheets": [*worksheets], "further": further})
 
     app = web.Application()
 
@@ -88,13 +96,31 @@ async def test_a_refused_file_is_named_and_not_sent_again(tmp_path: Path) -> Non
     assert len(got) == 1
 
 
-async def test_all_sheets_of_a_workbook_are_sent_and_one_that_is_no_table_costs_no_other(tmp_path: Path) -> None:
+async def test_a_workbook_is_sent_once_for_all_its_sheets_and_one_that_is_no_table_costs_no_other(
+    tmp_path: Path,
+) -> None:
+    content = bytes(range(256)) * 4_000
+    (tmp_path / "book.xlsx").write_bytes(content)
+    reports: list[str] = []
+    async with open_gateway(200, worksheets=["Sales", "Notes", "Costs"]) as (url, got):
+        done = await asyncio.to_thread(upload_files, url, [tmp_path], reports.append)
+        assert await asyncio.to_thread(upload_tables, url, [tmp_path / "book.xlsx"]) == ["t2", "t2.2"]
+    # As many bytes as the file has, by each command.
+    assert [(name, len(sent)) for name, sent in got] == [("book.xlsx", len(content))] * 2
+    assert done.table_ids == ["t1", "t1.2"]
+    assert reports == [
+        "book.xlsx Notes is left out: is no table",
+        "book.xlsx Costs row 3: column 'price': is no number",
+    ]
+
+
+async def test_sheets_beyond_what_a_run_may_begin_with_are_named(tmp_path: Path) -> None:
     (tmp_path / "book.xlsx").write_bytes(b"x")
     reports: list[str] = []
-    async with open_gateway(200, 400, 200, worksheets=["Sales", "Notes", "Costs"]) as (url, got):
+    async with open_gateway(200, worksheets=[f"S{place}" for place in range(MAX_TABLES + 2)]) as (url, got):
         done = await asyncio.to_thread(upload_files, url, [tmp_path], reports.append)
-    assert [name for name, _ in got] == ["book.xlsx", "book.xlsx Notes", "book.xlsx Costs"]
-    assert (done.table_ids, reports) == (["t1", "t3"], ["book.xlsx Notes is left out: with: book.xlsx: is no table"])
+    assert (len(got), len(done.table_ids)) == (1, MAX_TABLES)
+    assert reports[-1] == "book.xlsx S12, S13 is left out: not read by the gateway, which takes 12 at most"
 
 
 def test_a_file_that_is_not_there_or_has_no_gateway_is_said(tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ def to_missing(request: DataRequest, error: FathomError, as_of: date | None = No
     return Missing(request.symbol, reason, error.message, ", ".join(request.fields), period, nearest)
 
 
+# Sheets of a workbook behind its first one that a call looks at.
+MOST_FURTHER = 64
+
+
 class ImportedTable(NamedTuple):
     """A caller's own table as a sheet, its invalid rows, and the names of all sheets of its workbook."""
 
@@ -87,3 +91,31 @@ def import_table(data: bytes, content_type: str, title: str, worksheet: str = ""
     fetched = read_upload(data, FILES[kind], worksheet)
     page = worksheet or fetched.worksheets[0] if len(fetched.worksheets) > 1 else ""
     return ImportedTable(to_sheet(fetched, f"{name} {page}".strip()), fetched.issues, fetched.worksheets)
+
+
+class RefusedWorksheet(NamedTuple):
+    """A further sheet of a workbook that is no table, and why."""
+
+    worksheet: str
+    reason: str
+
+
+def import_tables(
+    data: bytes, content_type: str, title: str, worksheet: str = "", further: int = 0
+) -> tuple[ImportedTable, list[tuple[str, ImportedTable] | RefusedWorksheet]]:
+    """Return a caller's own table, and as many as ``further`` more of its workbook with their names.
+
+    Raises as ``import_table`` does for the first one; a further sheet that is no table costs no other.
+    """
+    first = import_table(data, content_type, title, worksheet)
+    found: list[tuple[str, ImportedTable] | RefusedWorksheet] = []
+    taken = 0
+    for page in first.worksheets[1 : MOST_FURTHER + 1]:
+        if taken == further:
+            break
+        try:
+            found.append((page, import_table(data, content_type, title, page)))
+            taken += 1
+        except FathomError as error:
+            found.append(RefusedWorksheet(page, error.message))
+    return first, found

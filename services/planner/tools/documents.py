@@ -76,6 +76,12 @@ class Search:
         query={"type": "string", "minLength": 1, "maxLength": 2000, "description": "What to look for."},
         top_k={"type": "integer", "minimum": 1, "maximum": 20, "description": "How many results; default 5."},
         entities={"type": "array", "items": {"type": "string"}, "description": "Only documents that name one."},
+        houses={"type": "array", "items": {"type": "string"}, "description": "Only analysts' reports of these houses."},
+        ratings={
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Only reports that rate so, in their own words, e.g. buy, 买入.",
+        },
         after=DATE,
         before=DATE,
     )
@@ -85,14 +91,19 @@ class Search:
         request = pb.SearchRequest(
             queries=[arguments["query"]],
             top_k=arguments.get("top_k", 5),
-            filter=pb.SearchFilter(entities=arguments.get("entities", ()), published=published),
+            filter=pb.SearchFilter(
+                entities=arguments.get("entities", ()),
+                published=published,
+                houses=arguments.get("houses", ()),
+                ratings=arguments.get("ratings", ()),
+            ),
             as_of=self.as_of,
             run=self.shown.run_id,
         )
         found = await asyncio.gather(*(self._search_corpus(request, corpus) for corpus in self.corpora))
         hits = [hit for some in zip_longest(*found) for hit in some if hit is not None][: request.top_k]
         if not hits:
-            return lambda first: make_empty_reply(arguments["query"], first)
+            return lambda first: make_empty_reply(describe_search(arguments), first)
         # At once, so that a fetch in the next round finds them, before the step is recorded.
         self.shown.ids.update((hit["id"], hit.get("corpus", "")) for hit in hits)
         return Reply(ToolStatus.OK, {"hits": hits})
@@ -115,6 +126,7 @@ class Search:
                 "title": hit.title,
                 "summary": hit.summary,
                 **name_place(hit, corpus),
+                **name_report(hit),
                 **named,
             }
             for hit in result.hits
@@ -128,10 +140,25 @@ def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:
     return {"place": f"{item.source} p. {item.page}" if item.page else item.source}
 
 
+def name_report(item: pb.SearchHit | pb.Document) -> dict[str, str]:
+    """Return house and rating of an analysts' report; nothing for another document."""
+    return {name: said for name, said in (("house", item.house), ("rating", item.rating)) if said}
+
+
 def name_cited(document: pb.Document, place: str) -> str:
-    """Return the title of a cited document, with its place; a title that only repeats the file's name is left out."""
-    is_repeated = document.title == PurePosixPath(document.source).stem
-    return place if place and is_repeated else ", ".join(filter(None, (document.title, place)))
+    """Return the title of a cited document, with its place; a title that only repeats the file's name is left out.
+
+    A report is cited with its house and day.
+    """
+    is_repeated = bool(place) and document.title == PurePosixPath(document.source).stem
+    day = format_day(document.publish_time) if document.house else ""
+    return ", ".join(filter(None, ("" if is_repeated else document.title, document.house, day, place)))
+
+
+def describe_search(arguments: Mapping[str, Any]) -> str:
+    """Return the query with the filters of reports: what a search found nothing for."""
+    wanted = [", ".join(arguments[name]) for name in ("houses", "ratings") if arguments.get(name)]
+    return "; ".join((arguments["query"], *wanted))
 
 
 @dataclass(frozen=True)
@@ -175,6 +202,7 @@ class Fetch:
                 "title": document.title,
                 "time": format_day(document.publish_time),
                 **place,
+                **name_report(document),
                 "more": result.next_page_token,
             }
             # What an answer cites is named with its page.

@@ -308,7 +308,9 @@ def build_indexed_text(document: Document, recipe: Recipe) -> str:
     if not recipe.metadata:
         return text
     year = "" if document.published is None else f"{document.published.year}"
-    return f"{text}\n{' '.join(document.entities)} {year}"
+    # Whoever looks for a report names its house.
+    report = f" {document.house} {document.rating}" if document.house or document.rating else ""
+    return f"{text}\n{' '.join(document.entities)} {year}{report}"
 
 
 def build_encoded_text(document: Document, recipe: Recipe) -> str:

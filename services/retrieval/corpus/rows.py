@@ -80,6 +80,8 @@ def split_version(document: Document, key: str) -> Iterator[Document | Issue]:
         type=document.type,
         language=document.language,
         entities=document.entities,
+        house=document.house,
+        rating=document.rating,
     )
     return make_passages(item, key)
 
@@ -111,7 +113,12 @@ def convert(
         "title": item.title, "text": item.text, "source": item.source, "type": item.type, "language": item.language,
         "entities": list(item.entities), "published": item.published.isoformat() if item.published else "",
     }  # fmt: skip
+    report = {name: said for name, said in (("house", item.house), ("rating", item.rating)) if said}
+    given = dict(place_row or {})
+    place_field = given.get(PLACE_FIELD)
+    if report:
+        given[PLACE_FIELD] = {**(place_field if isinstance(place_field, dict) else {}), **report}
     try:
-        return parse_document({**row, **({"id": item.id} if item.id else {}), **(place_row or {})})
+        return parse_document({**row, **({"id": item.id} if item.id else {}), **given})
     except ValueError as error:
         return Issue(line, str(error), source)

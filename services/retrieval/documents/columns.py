@@ -24,6 +24,8 @@ from fathom.services.retrieval.documents.versions import (
 )
 
 Columns = dict[str, NDArray[Any]]
+# Columns that only a corpus with analysts' reports has, and those of the names that their codes stand for.
+REPORT_COLUMNS = {"house": "houses", "rating": "ratings"}
 
 
 class Codes:
@@ -44,6 +46,7 @@ class Codes:
 def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], path: Path) -> None:
     """Write the columns of documents, which are read once, in order."""
     columns, versions = collect_columns(documents, {})
+    drop_empty(columns)
     columns |= {"until": np.array(find_ends(versions), np.int64), "deleted": np.array(find_deleted(versions), np.bool_)}
     np.savez(path, offsets=offsets, **columns)  # type: ignore[arg-type]
 
@@ -59,7 +62,11 @@ def extend_columns(base: Table, fresh: Iterable[Document], offsets: NDArray[np.i
     columns: Columns = {
         name: np.concatenate([known[name], added[name]]) for name in ("published", "source", "type", "entity", "keys")
     }
-    columns |= {name: added[name] for name in ("sources", "types", "entities")}
+    for name in REPORT_COLUMNS:
+        earlier = known[name] if name in known else np.zeros(len(base), np.int32)
+        columns[name] = np.concatenate([earlier, added[name]])
+    columns |= {name: added[name] for name in ("sources", "types", "entities", *REPORT_COLUMNS.values())}
+    drop_empty(columns)
     bounds = known["entity_bounds"]
     columns["entity_bounds"] = np.concatenate([bounds, added["entity_bounds"][1:] + bounds[-1]])
     for name in ("id", "content"):
@@ -70,6 +77,13 @@ def extend_columns(base: Table, fresh: Iterable[Document], offsets: NDArray[np.i
         columns[f"{name}_order"] = np.insert(order, places, added[f"{name}_order"] + np.int32(len(base)))
     columns |= extend_versions(base, versions, added["keys"])
     np.savez(path, offsets=offsets, **columns)  # type: ignore[arg-type]
+
+
+def drop_empty(columns: Columns) -> None:
+    """Remove the columns of reports where there are none: snapshots without any stay what they were, byte for byte."""
+    for name, names in REPORT_COLUMNS.items():
+        if json.loads(columns[names].tobytes()) == [""]:
+            del columns[name], columns[names]
 
 
 def extend_versions(base: Table, versions: Sequence[Version | None], keys: NDArray[np.uint64]) -> Columns:
@@ -92,7 +106,12 @@ def collect_columns(
     sources, types, entities = (
         Codes(json.loads(known[name].tobytes()) if name in known else ()) for name in ("sources", "types", "entities")
     )
+    # Code 0 is that of no house and no rating, so that columns can be added to a corpus that had none.
+    houses, ratings = (
+        Codes(json.loads(known[name].tobytes()) if name in known else ("",)) for name in REPORT_COLUMNS.values()
+    )
     published, source, kind, bounds, members, idents, contents, keys = [], [], [], [0], [], [], [], []
+    house, rating = [], []
     versions: list[Version | None] = []
     for document in documents:
         published.append(measure_publication(document))
@@ -100,6 +119,8 @@ def collect_columns(
         kind.append(types(document.type))
         members += [entities(entity.casefold()) for entity in document.entities]
         bounds.append(len(members))
+        house.append(houses(document.house.casefold()))
+        rating.append(ratings(document.rating.casefold()))
         idents.append(hash64(document.id))
         contents.append(hash64(hash_content(document.title, document.text)))
         keys.append(hash64(document.key) if document.key else 0)
@@ -114,6 +135,8 @@ def collect_columns(
         "type": np.array(kind, np.int32), "types": types.to_array(),
         "entity_bounds": np.array(bounds, np.int64), "entity": np.array(members, np.int32),
         "entities": entities.to_array(),
+        "house": np.array(house, np.int32), "houses": houses.to_array(),
+        "rating": np.array(rating, np.int32), "ratings": ratings.to_array(),
         "id_keys": idents_array[by_id], "id_order": by_id.astype(np.int32),
         "content_keys": contents_array[by_content], "content_order": by_content.astype(np.int32),
     }, versions  # fmt: skip

@@ -14,8 +14,8 @@ from fathom.core.errors import CorruptData
 from fathom.core.ids import content_hash
 
 DOCUMENTS = "documents.jsonl"
-# Fields of passages and versions, in a row as one field of a name that no corpus of others has.
-PLACE, PLACE_FIELD = frozenset({"parent", "page", "offset", "key"}), "_place"
+# Fields of passages, versions and reports, in a row as one field of a name that no corpus of others has.
+PLACE, PLACE_FIELD = frozenset({"parent", "page", "offset", "key", "house", "rating"}), "_place"
 # Type of the row that says when a source was deleted, which no search shows; none that anybody would give a document.
 DELETED = "_deleted"
 # Ids go into error messages and page tokens; a text beyond five million characters is not one document.
@@ -47,6 +47,10 @@ class Document:
     """Place of the first character in the file's text."""
     key: str = ""
     """Name of the source of which this is one version; "" for what has no versions."""
+    house: str = ""
+    """House whose analysts wrote a report, as it is written there; "" for other documents."""
+    rating: str = ""
+    """What a report recommends, in its own word; "" for none."""
 
     @property
     def version(self) -> str:
@@ -81,8 +85,8 @@ class Document:
 class Filter:
     """Restriction of documents that may be ranked and read.
 
-    Empty sets allow all; entities are compared case-insensitively. ``after`` is inclusive, ``before`` exclusive,
-    ``as_of`` inclusive: nothing published later is visible.
+    Empty sets allow all; entities, houses and ratings are compared case-insensitively. ``after`` is inclusive,
+    ``before`` exclusive, ``as_of`` inclusive: nothing published later is visible.
     """
 
     sources: frozenset[str] = frozenset()
@@ -91,6 +95,8 @@ class Filter:
     after: datetime | None = None
     before: datetime | None = None
     as_of: datetime | None = None
+    houses: frozenset[str] = frozenset()
+    ratings: frozenset[str] = frozenset()
 
     def allows(self, document: Document) -> bool:
         """Return True if the document passes."""
@@ -101,6 +107,9 @@ class Filter:
         wanted = {entity.casefold() for entity in self.entities}
         if wanted and not wanted & {entity.casefold() for entity in document.entities}:
             return False
+        for said, among in ((document.house, self.houses), (document.rating, self.ratings)):
+            if among and said.casefold() not in {name.casefold() for name in among}:
+                return False
         if not (self.after or self.before or self.as_of):
             return True
         when = document.published

@@ -93,7 +93,9 @@ class Table:
                 self._columns: dict[str, NDArray[Any]] = {name: stored[name] for name in stored.files}
             self._names = {
                 name: {text: code for code, text in enumerate(json.loads(self._columns[name].tobytes()))}
-                for name in ("sources", "types", "entities")
+                for name in ("sources", "types", "entities", "houses", "ratings")
+                # A corpus without reports has no columns of theirs.
+                if name in self._columns or name not in ("houses", "ratings")
             }
         # MemoryError: an array's header may claim any length.
         except (OSError, ValueError, EOFError, KeyError, BadZipFile, MemoryError) as error:
@@ -201,6 +203,10 @@ class Table:
         for column, names, wanted in (("source", "sources", allowed.sources), ("type", "types", allowed.types)):
             if wanted:
                 mask &= np.isin(self._columns[column], self._find_codes(names, wanted))
+        for column, names, among in (("house", "houses", allowed.houses), ("rating", "ratings", allowed.ratings)):
+            if among:
+                codes = self._find_codes(names, {name.casefold() for name in among})
+                mask &= np.isin(self._columns[column], codes) if column in self._columns else np.bool_(False)
         if allowed.entities:
             folded = {entity.casefold() for entity in allowed.entities}
             # Entities of all documents in one array with bounds: a running sum tells which documents have at least one
@@ -224,5 +230,5 @@ class Table:
         return mask
 
     def _find_codes(self, names: str, wanted: Iterable[str]) -> list[int]:
-        known = self._names[names]
+        known = self._names.get(names, {})
         return [known[name] for name in wanted if name in known]

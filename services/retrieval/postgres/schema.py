@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS passages (
   segment bigint NOT NULL REFERENCES segments ON DELETE CASCADE, place int NOT NULL,
   id_key bigint NOT NULL, content_key bigint NOT NULL, source_key bigint, published bigint,
   source text NOT NULL, type text NOT NULL, entities text[] NOT NULL,
+  house text NOT NULL DEFAULT '', rating text NOT NULL DEFAULT '',
   document text STORAGE EXTERNAL NOT NULL, vector vector STORAGE MAIN,
   PRIMARY KEY (segment, place));
 CREATE INDEX IF NOT EXISTS passages_id ON passages (id_key);
@@ -45,6 +46,16 @@ def create_tables(connection: Any) -> None:
     # By one statement each: the driver prepares what it executes.
     for statement in TABLES.strip().split(";\n"):
         connection.execute(statement)
+    # Tables of earlier releases have no reports. Asked first: ALTER TABLE would wait for an ingest under way each time.
+    if not connection.execute(
+        "SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = 'passages' "
+        "AND column_name = 'rating'",
+        (SCHEMA,),
+    ).fetchone():
+        connection.execute(
+            "ALTER TABLE passages ADD COLUMN IF NOT EXISTS house text NOT NULL DEFAULT '', "
+            "ADD COLUMN IF NOT EXISTS rating text NOT NULL DEFAULT ''"
+        )
 
 
 def index_vectors(connection: Any, dim: int) -> None:

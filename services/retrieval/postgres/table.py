@@ -162,6 +162,10 @@ class PostgresTable:
             if wanted:
                 conditions += f" AND p.{column} = ANY(%({column}s)s)"
                 parameters[f"{column}s"] = list(wanted)
+        for column, among in (("house", allowed.houses), ("rating", allowed.ratings)):
+            if among:
+                conditions += f" AND p.{column} = ANY(%({column}s)s)"
+                parameters[f"{column}s"] = [name.casefold() for name in among]
         if allowed.entities:
             conditions += " AND p.entities && %(entities)s::text[]"
             parameters["entities"] = [entity.casefold() for entity in allowed.entities]

@@ -25,8 +25,8 @@ from fathom.services.retrieval.postgres.schema import BLOCK
 Encode = Callable[[list[str]], Sequence[Sequence[float]]]
 """Returns the vectors of texts, in order."""
 PASSAGES = (
-    "segment", "place", "id_key", "content_key", "source_key", "published", "source", "type", "entities", "document",
-    "vector",
+    "segment", "place", "id_key", "content_key", "source_key", "published", "source", "type", "entities",
+    "house", "rating", "document", "vector",
 )  # fmt: skip
 POSTINGS = ("term", "segment", "block", "documents", "places", "counts", "lengths")
 
@@ -70,6 +70,7 @@ def make_passage(segment: int, place: int, document: Document, vector: Iterable[
         sign(hash64(document.key)) if document.key else None,
         None if document.published is None else to_microseconds(document.published), strip_zeros(document.source),
         strip_zeros(document.type), [strip_zeros(entity.casefold()) for entity in document.entities],
+        strip_zeros(document.house.casefold()), strip_zeros(document.rating.casefold()),
         # ASCII escapes: PostgreSQL has no character of number zero.
         json.dumps(document.to_row()), None if vector is None else write_vector(vector),
     )  # fmt: skip

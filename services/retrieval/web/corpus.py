@@ -60,6 +60,8 @@ class WebCorpus:
         bounds = allowed or Filter()
         if bounds.entities:
             raise InvalidField("filter.entities", "the web's pages carry no entities")
+        if bounds.houses or bounds.ratings:
+            raise InvalidField("filter.houses", "the web's pages carry no house and no rating")
         if bounds.types and TYPE not in bounds.types:
             return []
         results = await self._ask(query, limit, to_time_range(bounds), deadline)

@@ -56,7 +56,17 @@ class ReplayDatafetch(ConnectorSources):
         if self.import_ids:
             sheet.id = self.import_ids.pop(0)
         issue = data.ImportIssue(row=3, message="has 1 fields, not 3")
-        return data.ImportTableResponse(sheet=sheet, issues=[issue])
+        response = data.ImportTableResponse(sheet=sheet, issues=[issue])
+        if request.title.endswith(".xlsx"):
+            # A workbook of four sheets, the second of which is no table.
+            names = ("Sales", "Notes", "Costs", "Staff")
+            response.worksheets.extend(names)
+            response.further.add(worksheet=names[1], reason="is no table")
+            for name in names[2 : 2 + request.further_worksheets]:
+                further = response.further.add(worksheet=name)
+                further.sheet.CopyFrom(sheet)
+                further.sheet.id, further.sheet.title = self.import_ids.pop(0), f"{request.title} {name}"
+        return response
 
     async def ProposeMeaning(self, request: data.ProposeMeaningRequest, call: Call) -> data.ProposeMeaningResponse:
         """Propose that the script's sheet has days and values."""

@@ -64,6 +64,22 @@ async def test_more_tables_than_a_question_may_have_are_refused_unsent(browser: 
         assert watched.complaints == []
 
 
+async def test_a_workbook_is_sent_once_for_all_its_tables(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        ids = [f"{SHEET_ID[:-2]}{index:02d}" for index in range(TABLES)]
+        house.datafetch.import_ids = ids
+        watched = await open_page(browser, house.url)
+        page, posted = watched.page, note_posts(watched.page)
+        await attach(page, *(file(f"prices_{index}.csv") for index in range(TABLES - 2)), file("book.xlsx"))
+        chips = page.locator("#uploads li:not([aria-busy=true])")
+        # Room for two of its three tables: what is left out and what is none count beside the row that was not read.
+        await expect(chips).to_have_count(TABLES)
+        await expect(chips.last).to_contain_text("book.xlsx Costs")
+        await expect(chips.nth(TABLES - 2)).to_contain_text("3")
+        assert posted == ["tables"] * (TABLES - 1)
+        assert watched.complaints == []
+
+
 @pytest.mark.parametrize(
     ("locale", "excess"), [("en-US", "2 characters over the limit of 20"), ("zh-CN", "超出上限 20 个字符，多 2 个")]
 )

@@ -14,7 +14,7 @@ from fathom.core import errors
 from fathom.services.retrieval.config import Config, Recipe
 from fathom.services.retrieval.corpus.ingest import Chunk, Deletion
 from fathom.services.retrieval.corpus.rows import list_parsers
-from fathom.services.retrieval.documents.model import EVERYTHING, Filter, parse_document
+from fathom.services.retrieval.documents.model import EVERYTHING, PLACE_FIELD, Filter, parse_document
 from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.postgres.schema import SCHEMA
 from fathom.transport.store.memory import MemoryStore
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 WORDS = ("bank", "profit", "rate", "gold", "oil", "bond", "yield", "rose", "fell", "quarter", "银行股上涨", "利率下调")
 RANKINGS = ("lexical", "dense", "hybrid")
+HOUSES = ("North Harbour", "东湖证券", "Weiß & Söhne")
 YEAR_2012 = datetime(2012, 6, 1, tzinfo=UTC)
 TEXT = "text/plain"
 
@@ -40,6 +41,7 @@ def make_rows() -> list[dict[str, Any]]:
             "published": f"{2000 + number % 25}-0{1 + number % 9}-15" if number % 7 else "",
             "source": ("wire", "own")[number % 2], "type": ("news", "note")[number % 3 == 0],
             "entities": ["JPM"] if number % 4 == 0 else ["BAC", "jpm"] if number % 9 == 0 else [],
+            **({PLACE_FIELD: {"house": HOUSES[number // 10 % 3], "rating": ("Buy", "中性")[number % 2]}} if number % 5 else {}),
         })  # fmt: skip
     rows.append({**rows[5], "id": "twin", "text": rows[5]["text"] + " Again."})
     return rows
@@ -104,6 +106,9 @@ FILTERS = (
     Filter(after=datetime(2005, 1, 1, tzinfo=UTC), before=datetime(2015, 1, 1, tzinfo=UTC)),
     Filter(as_of=YEAR_2012),
     Filter(sources=frozenset({"nowhere"})),
+    Filter(houses=frozenset({"north harbour", "WEISS & SÖHNE"})),
+    Filter(houses=frozenset({"东湖证券"}), ratings=frozenset({"中性"}), after=datetime(2005, 1, 1, tzinfo=UTC)),
+    Filter(ratings=frozenset({"sell"})),
 )
 
 
@@ -203,6 +208,20 @@ async def test_a_corpus_moves_between_engines(stage: Stage) -> None:
     assert (frozen.index, frozen.documents) == ("flat", len(rows))
     moved = await rank(back, "bond yield", "hybrid", snapshot=frozen.id)
     assert [ident for ident, _ in moved] == [ident for ident, _ in expected]
+
+
+async def test_tables_of_an_earlier_release_take_reports(stage: Stage, url: str) -> None:
+    import psycopg
+
+    rows = [parse_document(row) for row in make_rows()]
+    await bring(await stage.open_replica(), rows[0])
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {SCHEMA}.passages DROP COLUMN house, DROP COLUMN rating")
+    engine = await stage.open_replica()
+    await bring(engine, *rows[1:])
+    found = await rank(engine, "bank profit", "lexical", Filter(houses=frozenset({"North Harbour"})))
+    assert found
+    assert {int(ident.removeprefix("d")) // 10 % 3 for ident, _ in found} == {0}
 
 
 async def test_documents_of_ones_own_stay_in_files(stage: Stage) -> None:

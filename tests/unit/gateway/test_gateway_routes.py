@@ -607,6 +607,17 @@ async def test_a_table_is_uploaded_as_a_file_and_a_run_begins_with_it(door: Door
     assert list(house.planner.asked[-1].table_ids) == [SHEET_ID]
 
 
+async def test_a_workbook_is_uploaded_once_for_all_its_sheets(door: Door) -> None:
+    client, house = door
+    house.datafetch.import_ids = ["sheet_a", "sheet_b", "sheet_c"]
+    found = (await client.post("/v1/tables", params={"name": "book.xlsx", "further": 1}, content=b"x")).json()
+    assert [one["worksheet"] for one in found["further"]] == ["Notes", "Costs"]
+    assert [one["reason"] for one in found["further"]] == ["is no table", ""]
+    assert (found["sheet"]["id"], found["further"][1]["sheet"]["id"]) == ("sheet_a", "sheet_b")
+    refused = await client.post("/v1/tables", params={"name": "book.xlsx", "further": 65}, content=b"x")
+    assert (refused.status_code, refused.json()["field"]) == (400, "further")
+
+
 async def test_a_file_that_is_refused_is_deleted_too(door: Door) -> None:
     client, house = door
     house.datafetch.refusal = InvalidField("data", "is no table")

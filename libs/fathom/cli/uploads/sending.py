@@ -39,7 +39,11 @@ def upload_tables(gateway: str, files: Sequence[Path]) -> list[str]:
     gateway, ``DependencyFailed`` when it does not answer.
     """
     require_gateway(gateway if files else "none", "--table")
-    return [read_sheet_id(reply) for file in files for reply, _ in send_table(gateway, file, file.name, "table", print)]
+    found: list[str] = []
+    for file in files:
+        most = MAX_TABLES - len(found)
+        found += [read_sheet_id(reply) for reply, _ in send_table(gateway, file, file.name, "table", print, most)]
+    return found
 
 
 def upload_files(
@@ -86,7 +90,7 @@ def propose_meanings(paths: Sequence[Path], to: Path | None, home: Path, gateway
     found: dict[str, Columns] = {}
     for file, name in list_files(paths, print):
         if file.suffix.lower() in TABLES:
-            for reply, called in send_table(gateway, file, name, "own", print):
+            for reply, called in send_table(gateway, file, name, "own", print, MAX_TABLES):
                 found[called] = propose_columns(gateway, read_sheet_id(reply), called, always=True)
     if not found:
         raise InvalidField("own", f"there is no table: their names end in {', '.join(TABLES)}")
@@ -103,23 +107,25 @@ def propose_meanings(paths: Sequence[Path], to: Path | None, home: Path, gateway
 
 
 def send_table(
-    gateway: str, file: Path, name: str, option: str, report: Callable[[str], None]
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the gateway's answer for each sheet of a file, with the file's name or the sheet's own title.
+    gateway: str, file: Path, name: str, option: str, report: Callable[[str], None], most: int
+) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Send a file once; yield the answer for each of its sheets, with the file's name or the sheet's own title.
 
-    A further sheet that is no table is reported. Raises ``InvalidField(option)`` where the first one is none.
+    Sheets beyond ``most`` and further ones that are no table are reported. Raises ``InvalidField(option)`` where the
+    first one is none.
     """
     # Only the service unpacks a workbook, and says what else is in it.
-    reply = send_file(gateway, "tables", file, name, option)
-    sheets = reply.get("worksheets", ())
+    reply = send_file(gateway, "tables", file, name, option, further=str(max(most - 1, 0)))
+    sheets, further = reply.get("worksheets", ()), reply.get("further", ())
     yield reply, str(reply["sheet"]["title"]) if len(sheets) > 1 else name
-    for sheet in sheets[1:]:
-        try:
-            more = send_file(gateway, "tables", file, name, option, worksheet=sheet)
-        except InvalidField as error:
-            report(f"{name} {sheet} is left out: {error.message}")
+    for more in further:
+        if more.get("reason"):
+            report(f"{name} {more.get('worksheet', '')} is left out: {more['reason']}")
         else:
             yield more, str(more["sheet"]["title"])
+    if rest := sheets[len(further) + 1 :]:
+        # Or the gateway is of an earlier version, which reads the first sheet alone.
+        report(f"{name} {', '.join(map(str, rest))} is left out: not read by the gateway, which takes {most} at most")
 
 
 def upload_table(
@@ -131,10 +137,10 @@ def upload_table(
     meanings: Mapping[str, Columns],
 ) -> None:
     """Send a table, or all of a workbook, and make series where columns mean more than their names say."""
-    for reply, called in send_table(gateway, file, name, "with", report):
+    for reply, called in send_table(gateway, file, name, "with", report, MAX_TABLES - len(done.table_ids)):
         if len(done.table_ids) >= MAX_TABLES:
             report(f"{called} is left out: a run begins with {MAX_TABLES} tables at most")
-            return
+            continue
         report_issues(reply, called, report)
         take_sheet(gateway, read_sheet_id(reply), called, done, report, meanings.get(called) or meanings.get(name))
 

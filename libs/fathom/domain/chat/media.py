@@ -13,6 +13,7 @@ MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
         ".jsonl": "application/jsonl",
         ".ndjson": "application/jsonl",
         ".parquet": "application/vnd.apache.parquet",
+        ".csv": "text/csv",
         ".html": "text/html",
         ".htm": "text/html",
         ".pdf": "application/pdf",
@@ -24,7 +25,7 @@ MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-ROWS_OF_DOCUMENTS = frozenset({"application/jsonl", "application/vnd.apache.parquet"})
+ROWS_OF_DOCUMENTS = frozenset({"application/jsonl", "application/vnd.apache.parquet", "text/csv"})
 """Media types whose files hold a document per row, for corpora; the others are documents themselves."""
 
 

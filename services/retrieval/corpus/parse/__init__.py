@@ -1,4 +1,4 @@
-"""File parsers for JSONL, Parquet, HTML, plain text, PDF, Word, PowerPoint and e-mail, by maintained libraries.
+"""File parsers for JSONL, Parquet, CSV, HTML, plain text, PDF, Word, PowerPoint and e-mail, by maintained libraries.
 
 Unreadable parts are reported with their line, row or page, and the rest is still returned. Everything is bounded
 (``Limits``). Parsing is CPU-bound: call it in a thread. Files from the live web were never tried; the tests create
@@ -17,24 +17,34 @@ from fathom.services.retrieval.corpus.parse.mail import read_mail
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue
 from fathom.services.retrieval.corpus.parse.office import read_docx, read_pptx
 from fathom.services.retrieval.corpus.parse.pdf import read_pdf
-from fathom.services.retrieval.corpus.parse.table import read_parquet
+from fathom.services.retrieval.corpus.parse.table import read_csv, read_parquet
 
 __all__ = ["MEDIA_TYPES", "Limits", "ParseIssue", "ParsedDocument", "guess_media_type", "parse"]
 
 JSONL = ("application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines")
 PARQUET = ("application/vnd.apache.parquet", "application/x-parquet")
+CSV = ("text/csv",)
 HTML = ("text/html", "application/xhtml+xml")
 TEXT = ("text/plain", "text/markdown")
 PDF = ("application/pdf", "application/x-pdf")
 DOCX = ("application/vnd.openxmlformats-officedocument.wordprocessingml.document",)
 PPTX = ("application/vnd.openxmlformats-officedocument.presentationml.presentation",)
 MAIL = ("message/rfc822",)
-MEDIA_TYPES = (*JSONL, *PARQUET, *HTML, *TEXT, *PDF, *DOCX, *PPTX, *MAIL)
-READERS = {PDF: read_pdf, DOCX: read_docx, PPTX: read_pptx, MAIL: read_mail, JSONL: read_jsonl, PARQUET: read_parquet}
+MEDIA_TYPES = (*JSONL, *PARQUET, *CSV, *HTML, *TEXT, *PDF, *DOCX, *PPTX, *MAIL)
+READERS = {
+    PDF: read_pdf,
+    DOCX: read_docx,
+    PPTX: read_pptx,
+    MAIL: read_mail,
+    JSONL: read_jsonl,
+    PARQUET: read_parquet,
+    CSV: read_csv,
+}
 SUFFIXES = {
     ".jsonl": JSONL[0],
     ".ndjson": JSONL[0],
     ".parquet": PARQUET[0],
+    ".csv": CSV[0],
     ".html": HTML[0],
     ".htm": HTML[0],
     ".xhtml": HTML[1],

@@ -10,8 +10,9 @@ from typing import Any
 
 from fathom.core.errors import MissingExtra
 from fathom.domain.text.encodings import BOMS, DecodedText, decode_text
+from fathom.services.retrieval.corpus.parse.front_matter import split_front_matter
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
-from fathom.services.retrieval.corpus.parse.records import parse_time
+from fathom.services.retrieval.corpus.parse.records import NAMES, parse_time, read_record
 from fathom.services.retrieval.corpus.parse.wrapping import join_wrapped_lines
 
 # <meta charset="gbk">, and the older form with http-equiv and content.
@@ -145,7 +146,15 @@ def read_text(data: bytes, source: str, charset: str, limits: Limits) -> Iterato
         yield ParseIssue(source, "file", f"cut to {limits.text_chars:,} of {len(text):,} characters", lost=False)
     if decoded.is_guess:
         yield ParseIssue(source, "file", "names no encoding and was read as Windows-1252", lost=False)
-    text = join_wrapped_lines(text)
+    fields, text = split_front_matter(text)
+    text = join_wrapped_lines(text.strip())
     heading, _, rest = text.partition("\n")
     title = heading.removeprefix("# ").strip() if heading.startswith("# ") and rest.strip() else ""
-    yield ParsedDocument((rest.strip() if title else text)[: limits.text_chars], source, "file", title=title)
+    body = (rest.strip() if title else text)[: limits.text_chars]
+    if fields and body:
+        row = {"title": title, **fields, "text": body}
+        # The file is a version of its source: its id follows from its content.
+        named = {name: said for name, said in row.items() if name not in NAMES["id"]}
+        yield from read_record(named, source, "file", limits)
+    else:
+        yield ParsedDocument(body, source, "file", title=title)

@@ -32,6 +32,9 @@ class ParsedDocument:
     url: str = ""
     entities: tuple[str, ...] = ()
     page_starts: tuple[int, ...] = ()
+    house: str = ""
+    """House of a report's analysts, and what they recommend."""
+    rating: str = ""
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
 

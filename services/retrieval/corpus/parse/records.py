@@ -10,17 +10,20 @@ from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument,
 
 # In order of preference. ``contents`` with the title as its first line is the form of Search-R1's corpora,
 # ``_id`` that of BEIR's.
-TEXT = ("text", "contents", "content", "body")
+TEXT = ("text", "contents", "content", "body", "正文", "内容")
 NAMES = {
     "id": ("id", "_id", "doc_id"),
-    "title": ("title", "headline"),
-    "published": ("published", "published_at", "date", "time", "timestamp"),
+    "title": ("title", "headline", "标题"),
+    "published": ("published", "published_at", "date", "time", "timestamp", "日期", "发布日期"),
     "type": ("type", "kind"),
     "language": ("language", "lang"),
     "url": ("url", "link"),
     "entities": ("entities",),
     "source": ("source",),
+    "house": ("house", "broker", "institution", "机构", "研究机构", "券商"),
+    "rating": ("rating", "recommendation", "评级", "投资评级"),
 }
+SCALARS = ("source", "type", "language", "url", "house", "rating")
 KNOWN = {name for names in (*NAMES.values(), TEXT) for name in names}
 DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%Y年%m月%d日", "%Y%m%d", "%Y/%m/%d %H:%M:%S")
 # A row may have thousands of columns, and metadata is held per document.
@@ -39,22 +42,37 @@ def read_record(row: object, source: str, place: str, limits: Limits) -> Iterato
         return
     published: datetime | None = None
     entities: tuple[str, ...] = ()
+    scalars = dict.fromkeys(SCALARS, "")
+    faults: list[Unreadable] = []
+    # One by one: a field that cannot be read costs neither its document nor the other fields.
+    for field in scalars:
+        try:
+            scalars[field] = read_scalar(row, field)
+        except Unreadable as error:
+            faults.append(error)
     try:
         published = parse_time(get_first(row, NAMES["published"]))
+    except Unreadable as error:
+        faults.append(error)
+    try:
         entities = read_names(get_first(row, NAMES["entities"]))
     except Unreadable as error:
-        yield ParseIssue(source, place, str(error), lost=False)
+        faults.append(error)
+    for fault in faults:
+        yield ParseIssue(source, place, str(fault), lost=False)
     yield ParsedDocument(
         text,
-        read_scalar(row, "source") or source,
+        scalars["source"] or source,
         place,
         identity,
         title,
         published,
-        read_scalar(row, "type"),
-        read_scalar(row, "language"),
-        read_scalar(row, "url"),
+        scalars["type"],
+        scalars["language"],
+        scalars["url"],
         entities,
+        house=scalars["house"],
+        rating=scalars["rating"],
         metadata=read_metadata(row),
     )
 

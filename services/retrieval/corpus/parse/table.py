@@ -1,22 +1,29 @@
-"""Parser of Parquet: one document per row, under the same field names as JSONL."""
+"""Parsers of Parquet and CSV: one document per row, under the same field names as JSONL."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from fathom.core.errors import MissingExtra
+from fathom.domain.text.encodings import decode_text
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
 from fathom.services.retrieval.corpus.parse.records import KNOWN, TEXT, read_record
 
 # Rows held as Python objects at once; each may hold a long text.
 BATCH = 256
+# What separates the cells of a CSV: the one under which its header names a text.
+DELIMITERS = (",", ";", "\t")
 
 
 def import_pyarrow() -> Any:
     """Import and return the pyarrow module; raise ``MissingExtra``."""
     try:
         import pyarrow as module
+        import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra("pyarrow", "retrieval") from error
@@ -49,6 +56,79 @@ def read_parquet(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDoc
                 yield from read_record(values, source, f"row {start + offset + 1}", limits)
         except (pa.ArrowException, OSError, ValueError) as error:
             yield ParseIssue(source, f"rows {start + 1} to {row}", f"cannot be read: {error}")
+
+
+def read_csv(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """Yield the document or issue of each row; an issue alone when no column is a text.
+
+    By Arrow: the limit of a cell in the standard library's reader is one of the whole process.
+    """
+    pa = import_pyarrow()
+    decoded = decode_text(data)
+    if decoded is None:
+        yield ParseIssue(source, "file", "is no text in an encoding that is known")
+        return
+    if decoded.is_guess:
+        yield ParseIssue(source, "file", "names no encoding and was read as Windows-1252", lost=False)
+    ragged: list[Any] = []
+    try:
+        rows = open_csv(pa, decoded.text, ragged)
+    except (Unreadable, pa.ArrowException) as error:
+        yield ParseIssue(source, "file", f"is no CSV that can be read: {error}")
+        return
+    for row in ragged:
+        reason = f"has {row.actual_columns} cells where the header has {row.expected_columns}"
+        yield ParseIssue(source, f"row {row.number}", reason)
+    skipped = {row.number for row in ragged}
+    # The header is row 1.
+    numbers = (number for number in count(2) if number not in skipped)
+    values = (row for batch in rows.to_batches(BATCH) for row in batch.to_pylist())
+    for taken, (number, row) in enumerate(zip(numbers, values, strict=False)):
+        if taken >= limits.documents:
+            yield ParseIssue(source, f"row {number}", f"the limit of {limits.documents:,} documents is reached")
+            return
+        yield from read_record(row, source, f"row {number}", limits)
+
+
+def open_csv(pa: Any, text: str, ragged: list[Any]) -> Any:
+    """Return the rows of a CSV as a table of text, those with too few or too many cells in ``ragged``.
+
+    Raises ``Unreadable`` when no column is a text.
+    """
+    delimiter, names = find_columns(text)
+
+    def skip(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    # A header alone is a table only with the end of its line.
+    data = f"{text}\n".encode()
+    # A block holds the whole file, so that no row lies in two; one thread, so that rows have their numbers.
+    reading = pa.csv.ReadOptions(block_size=len(data) + 1, use_threads=False)
+    form = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip)
+    texts = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    rows = pa.csv.read_csv(pa.BufferReader(data), reading, form, texts)
+    return rows.rename_columns([name_field(name) for name in rows.column_names])
+
+
+def name_field(column: str) -> str:
+    """Return the field that a column of a CSV is, whose header people write ("Date "); other names as they are."""
+    field = column.strip().casefold()
+    return field if field in KNOWN else column
+
+
+def find_columns(text: str) -> tuple[str, list[str]]:
+    """Return what separates the cells of a CSV, and the names in its header; raise ``Unreadable`` without a text."""
+    headers = (next(csv.reader(io.StringIO(text, newline=""), delimiter=mark), []) for mark in DELIMITERS)
+    try:
+        found = dict(zip(DELIMITERS, headers, strict=True))
+    except csv.Error as error:
+        raise Unreadable(f"its header is none: {error}") from error
+    for mark, names in found.items():
+        if {name_field(name) for name in names} & set(TEXT):
+            return mark, names
+    most = max(found.values(), key=len)
+    raise Unreadable(f"no column of {', '.join(TEXT)}; there are {', '.join(most[:20]) or 'none'}")
 
 
 def open_parquet(pa: Any, data: bytes) -> Any:

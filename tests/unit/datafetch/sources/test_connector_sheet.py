@@ -137,6 +137,47 @@ def test_a_sheet_of_a_workbook_is_chosen() -> None:
     assert ([column.name for column in sheet.columns], issues, worksheets) == (["x"], (), ("Sheet", "Other"))
 
 
+def make_book() -> bytes:
+    """Return a workbook of three sheets, of which the second has no cells."""
+    book = openpyxl.Workbook()
+    book.worksheets[0].append(["plant", "sales"])
+    book.worksheets[0].append(["Porto", 1.5])
+    book.create_sheet("Empty")
+    book.create_sheet("Costs").append(["plant", "costs"])
+    book.worksheets[2].append(["Porto", "=1/0"])
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
+async def test_one_call_makes_a_sheet_of_each_worksheet() -> None:
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    response, store = await ask(make_book(), kind, title="book.xlsx", further_worksheets=2, lifetime_s=60)
+    assert [one.worksheet for one in response.further] == ["Empty", "Costs"]
+    empty, costs = response.further
+    assert not empty.HasField("sheet")
+    assert "header" in empty.reason
+    assert (response.sheet.title, costs.sheet.title) == ("book.xlsx Sheet", "book.xlsx Costs")
+    assert ["no stored value" in issue.message for issue in costs.issues] == [True]
+    # Both are there, for as long as was asked.
+    servicer = DatafetchServicer(Engine(Config()), store, Config())
+    for sheet in (response.sheet, costs.sheet):
+        assert (await servicer.GetSheet(pb.GetSheetRequest(sheet_id=sheet.id), CALL)).sheet == sheet
+    # What is no table takes no place.
+    one, _ = await ask(make_book(), kind, title="book.xlsx", further_worksheets=1)
+    assert ([more.worksheet for more in one.further], len(one.worksheets)) == (["Empty", "Costs"], 3)
+    alone, _ = await ask(make_book(), kind, title="book.xlsx")
+    assert (alone.sheet.id, len(alone.further)) == (response.sheet.id, 0)
+
+
+@pytest.mark.parametrize("fields", [{"further_worksheets": -1}, {"further_worksheets": 65}])
+async def test_a_number_of_further_sheets_that_is_none_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField, match="further_worksheets: must be from 0 to 64"):
+        await ask(b"x\n1\n", "text/csv", **fields)
+    with pytest.raises(InvalidField, match="further_worksheets: follow the first sheet"):
+        await ask(make_book(), "text/csv", further_worksheets=1, worksheet="Costs")
+
+
 async def test_a_sheet_with_a_lifetime_is_deleted_by_a_sweep_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     response, store = await ask(b"date,price\n2020-01-01,1.5\n", "text/csv", title="Mine", lifetime_s=60)
     servicer = DatafetchServicer(Engine(Config()), store, Config())

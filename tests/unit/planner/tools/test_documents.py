@@ -6,6 +6,8 @@ import json
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
@@ -89,3 +91,39 @@ async def test_several_corpora_give_their_best_in_turn_and_citations_name_file_a
     assert clients.retrieval.fetched == [("docs_2", ""), ("docs_1", "")]
     step: Any = SimpleNamespace(results=(found,))
     assert ShownDocuments.from_steps("run_1", [step]).ids == {"memo-1": "docs_1", "lease": "docs_2", "memo-2": "docs_1"}
+
+
+class OneReport:
+    """Retrieval with one analysts' report; it notes the filter that it is asked with."""
+
+    REPORT: ClassVar = {"id": "r1", "title": "Still early", "house": "North Harbour", "rating": "Buy"}
+    DAY: ClassVar = Timestamp(seconds=1_709_251_200)
+
+    def __init__(self) -> None:
+        self.asked: list[pb.SearchFilter] = []
+
+    async def search(self, request: pb.SearchRequest, timeout_s: float) -> pb.SearchResponse:
+        self.asked.append(request.filter)
+        hits = [] if "Sell" in request.filter.ratings else [pb.SearchHit(**self.REPORT, publish_time=self.DAY)]
+        return pb.SearchResponse(results=[pb.SearchResult(status=OK, hits=hits)])
+
+    async def fetch(self, request: pb.FetchRequest, timeout_s: float) -> pb.FetchResponse:
+        document = pb.Document(**self.REPORT, publish_time=self.DAY, text="Margins rise.")
+        return pb.FetchResponse(results=[pb.FetchResult(status=OK, document=document)])
+
+
+async def test_a_report_is_searched_by_house_and_rating_and_cited_with_house_and_day() -> None:
+    clients: Any = SimpleNamespace(retrieval=OneReport())
+    shown = ShownDocuments("run_1")
+    tools = Registry([Search(clients, ("",), None, 1.0, shown), Fetch(clients, ("",), None, 1.0, shown)], 4)
+    wanted = {"intent": "look", "query": "apple", "houses": ["North Harbour"], "ratings": ["Buy"]}
+    found = await tools.call("id", ToolCall("c", "search", json.dumps(wanted)))
+    [hit] = json.loads(found.content)["hits"]
+    assert (hit["house"], hit["rating"], hit["time"]) == ("North Harbour", "Buy", "2024-03-01")
+    [asked] = clients.retrieval.asked
+    assert (list(asked.houses), list(asked.ratings)) == (["North Harbour"], ["Buy"])
+    read = await tools.call("id", ToolCall("c", "fetch", '{"intent": "read", "id": "r1"}'))
+    assert [item.item.title for item in read.material] == ["Still early, North Harbour, 2024-03-01"]
+    none = await tools.call("id", ToolCall("c", "search", json.dumps({**wanted, "ratings": ["Sell"]})))
+    [missing] = json.loads(none.content)["missing"]
+    assert missing["detail"] == "no document found for 'apple; North Harbour; Sell'"

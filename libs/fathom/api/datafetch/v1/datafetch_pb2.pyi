@@ -346,18 +346,20 @@ class ExportTableResponse(_message.Message):
     def __init__(self, file: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ImportTableRequest(_message.Message):
-    __slots__ = ("request_id", "title", "data", "worksheet", "lifetime_s")
+    __slots__ = ("request_id", "title", "data", "worksheet", "lifetime_s", "further_worksheets")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     WORKSHEET_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
+    FURTHER_WORKSHEETS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     title: str
     data: _common_pb2.ObjectRef
     worksheet: str
     lifetime_s: int
-    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ..., lifetime_s: _Optional[int] = ...) -> None: ...
+    further_worksheets: int
+    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ..., lifetime_s: _Optional[int] = ..., further_worksheets: _Optional[int] = ...) -> None: ...
 
 class ImportIssue(_message.Message):
     __slots__ = ("row", "column", "message")
@@ -370,14 +372,28 @@ class ImportIssue(_message.Message):
     def __init__(self, row: _Optional[int] = ..., column: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ImportTableResponse(_message.Message):
-    __slots__ = ("sheet", "issues", "worksheets")
+    __slots__ = ("sheet", "issues", "worksheets", "further")
     SHEET_FIELD_NUMBER: _ClassVar[int]
     ISSUES_FIELD_NUMBER: _ClassVar[int]
     WORKSHEETS_FIELD_NUMBER: _ClassVar[int]
+    FURTHER_FIELD_NUMBER: _ClassVar[int]
     sheet: Sheet
     issues: _containers.RepeatedCompositeFieldContainer[ImportIssue]
     worksheets: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ..., worksheets: _Optional[_Iterable[str]] = ...) -> None: ...
+    further: _containers.RepeatedCompositeFieldContainer[ImportedWorksheet]
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ..., worksheets: _Optional[_Iterable[str]] = ..., further: _Optional[_Iterable[_Union[ImportedWorksheet, _Mapping]]] = ...) -> None: ...
+
+class ImportedWorksheet(_message.Message):
+    __slots__ = ("worksheet", "sheet", "issues", "reason")
+    WORKSHEET_FIELD_NUMBER: _ClassVar[int]
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    worksheet: str
+    sheet: Sheet
+    issues: _containers.RepeatedCompositeFieldContainer[ImportIssue]
+    reason: str
+    def __init__(self, worksheet: _Optional[str] = ..., sheet: _Optional[_Union[Sheet, _Mapping]] = ..., issues: _Optional[_Iterable[_Union[ImportIssue, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ColumnMeaning(_message.Message):
     __slots__ = ("column", "role", "names", "unit", "aggregation", "year", "indicator", "period")

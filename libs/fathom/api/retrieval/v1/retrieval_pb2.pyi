@@ -22,16 +22,20 @@ RANKING_DENSE: Ranking
 RANKING_HYBRID: Ranking
 
 class SearchFilter(_message.Message):
-    __slots__ = ("sources", "types", "entities", "published")
+    __slots__ = ("sources", "types", "entities", "published", "houses", "ratings")
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    HOUSES_FIELD_NUMBER: _ClassVar[int]
+    RATINGS_FIELD_NUMBER: _ClassVar[int]
     sources: _containers.RepeatedScalarFieldContainer[str]
     types: _containers.RepeatedScalarFieldContainer[str]
     entities: _containers.RepeatedScalarFieldContainer[str]
     published: _common_pb2.TimeRange
-    def __init__(self, sources: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., published: _Optional[_Union[_common_pb2.TimeRange, _Mapping]] = ...) -> None: ...
+    houses: _containers.RepeatedScalarFieldContainer[str]
+    ratings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sources: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ..., entities: _Optional[_Iterable[str]] = ..., published: _Optional[_Union[_common_pb2.TimeRange, _Mapping]] = ..., houses: _Optional[_Iterable[str]] = ..., ratings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
     __slots__ = ("queries", "top_k", "corpus", "filter", "as_of", "snapshot", "recency_half_life_days", "ranking", "run")
@@ -56,7 +60,7 @@ class SearchRequest(_message.Message):
     def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ..., ranking: _Optional[_Union[Ranking, str]] = ..., run: _Optional[str] = ...) -> None: ...
 
 class SearchHit(_message.Message):
-    __slots__ = ("id", "publish_time", "title", "summary", "score", "source", "page", "parent")
+    __slots__ = ("id", "publish_time", "title", "summary", "score", "source", "page", "parent", "house", "rating")
     ID_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +69,8 @@ class SearchHit(_message.Message):
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
+    HOUSE_FIELD_NUMBER: _ClassVar[int]
+    RATING_FIELD_NUMBER: _ClassVar[int]
     id: str
     publish_time: _timestamp_pb2.Timestamp
     title: str
@@ -73,7 +79,9 @@ class SearchHit(_message.Message):
     source: str
     page: int
     parent: str
-    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ...) -> None: ...
+    house: str
+    rating: str
+    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., house: _Optional[str] = ..., rating: _Optional[str] = ...) -> None: ...
 
 class SearchResult(_message.Message):
     __slots__ = ("status", "hits")
@@ -110,7 +118,7 @@ class FetchRequest(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key", "own")
+    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key", "own", "house", "rating")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +132,8 @@ class Document(_message.Message):
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     OWN_FIELD_NUMBER: _ClassVar[int]
+    HOUSE_FIELD_NUMBER: _ClassVar[int]
+    RATING_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
     text: str
@@ -137,7 +147,9 @@ class Document(_message.Message):
     offset: int
     key: str
     own: bool
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ..., own: bool = ...) -> None: ...
+    house: str
+    rating: str
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ..., own: bool = ..., house: _Optional[str] = ..., rating: _Optional[str] = ...) -> None: ...
 
 class FetchResult(_message.Message):
     __slots__ = ("status", "document", "next_page_token")

@@ -24,6 +24,8 @@ export interface Upload {
 
 const TABLES = [".csv", ".tsv", ".xlsx", ".parquet"];
 const DOCUMENTS = [".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".txt", ".eml"];
+// As many as the gateway reads in one call.
+const MOST_FURTHER = 64;
 export const ACCEPTED = [...TABLES, ...DOCUMENTS].join();
 const endOf = (name: string): string => (/\.[^.]*$/.exec(name)?.[0] ?? "").toLowerCase();
 export const isTable = (name: string): boolean => TABLES.includes(endOf(name));
@@ -105,26 +107,24 @@ export class Uploads extends Store {
   }
 
   async #readTable(item: Upload, most: number): Promise<void> {
-    const found = await this.#sendTable(item, "");
-    Object.assign(item, found);
-    // The other sheets of a workbook are tables of their own; one that is none counts as an issue.
-    for (const worksheet of found.worksheets.slice(1)) {
-      try {
-        if (this.ids.length >= most) throw new Problem({ status: 413, detail: worksheet });
-        const more = await this.#sendTable(item, worksheet);
-        this.items = [...this.items, { name: more.sheet?.title ?? worksheet, file: item.file, state: "read", ...more }];
-      } catch (thrown) {
-        if (!(thrown instanceof Problem)) throw thrown;
-        item.issues += 1;
-      }
+    const room = Math.max(0, Math.min(most - this.ids.length - 1, MOST_FURTHER));
+    const query = new URLSearchParams({ name: item.name, further: String(room) });
+    // Once for all sheets of a workbook, which are tables of their own.
+    const found = await call<ImportedTable>(`${path("tables")}?${query}`, { method: "POST", body: item.file });
+    const tables = found.further.filter(({ sheet }) => sheet);
+    // A sheet that is none, and one for which there is no room, counts as an issue.
+    const lost = Math.max(0, found.worksheets.length - 1 - tables.length);
+    Object.assign(item, this.#take(found), { issues: found.issues.length + lost });
+    for (const more of tables) {
+      const taken = this.#take(more);
+      this.items = [...this.items, { name: more.sheet?.title ?? more.worksheet, file: item.file, state: "read", ...taken }];
     }
   }
 
-  async #sendTable(item: Upload, worksheet: string): Promise<Pick<Upload, "sheet" | "imported" | "issues"> & { worksheets: string[] }> {
-    const query = new URLSearchParams({ name: item.name, ...(worksheet && { worksheet }) });
-    const { sheet, issues, worksheets } = await call<ImportedTable>(`${path("tables")}?${query}`, { method: "POST", body: item.file });
-    this.items = this.items.filter((other) => other === item || !sheet || other.imported !== sheet.id);
-    return { sheet: sheet ?? undefined, imported: sheet?.id, issues: issues.length, worksheets };
+  // The same table again takes the place of the earlier one.
+  #take({ sheet, issues }: Pick<ImportedTable, "sheet" | "issues">): Pick<Upload, "sheet" | "imported" | "issues"> {
+    this.items = this.items.filter((other) => !sheet || other.imported !== sheet.id);
+    return { sheet: sheet ?? undefined, imported: sheet?.id, issues: issues.length };
   }
 
   async #readDocument(item: Upload, set: number): Promise<void> {
