@@ -328,10 +328,12 @@ async def test_equal_calls_of_a_group_take_one_place_at_the_gate_and_what_is_hel
             return await episode.call("id", ToolCall("c", "toy_looked", json.dumps({"symbol": symbol})))
 
         asked = [ask("AAPL", f"run_{number}") for number in range(8)]
-        assert {result.status for result in await asyncio.gather(*asked)} == {ToolStatus.OK}
+        found = await asyncio.gather(*asked)
+        assert {result.status for result in found} == {ToolStatus.OK}
+        assert not all(result.is_cached for result in found), "one of them was asked"
         assert count_admitted(metrics) == 1
-        await ask("AAPL", "run_9")
-        assert (count_admitted(metrics), len(toy.heard)) == (1, 1)
+        again = await ask("AAPL", "run_9")
+        assert (count_admitted(metrics), len(toy.heard), again.is_cached) == (1, 1, True)
         await asyncio.gather(ask("MSFT", "run_1"), ask("GOOG", "run_2"))
         assert (count_admitted(metrics), len(toy.heard)) == (3, 3)
 
