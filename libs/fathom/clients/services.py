@@ -56,6 +56,7 @@ class MemoryClient(Client):
     delete_fact = Unary[memory.DeleteFactRequest, memory.DeleteFactResponse]()
     record_stance = Unary[memory.RecordStanceRequest, memory.RecordStanceResponse]()
     list_stances = Unary[memory.ListStancesRequest, memory.ListStancesResponse]()
+    delete_stance = Unary[memory.DeleteStanceRequest, memory.DeleteStanceResponse]()
     record_feedback = Unary[memory.RecordFeedbackRequest, memory.RecordFeedbackResponse]()
     list_feedback = Unary[memory.ListFeedbackRequest, memory.ListFeedbackResponse]()
     export_memory = Unary[memory.ExportMemoryRequest, memory.ExportMemoryResponse]()

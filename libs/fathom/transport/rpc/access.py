@@ -98,6 +98,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "DeleteFact": writes("fact_id"),
             "RecordStance": writes("stance.entity"),
             "ListStances": reads("entities"),
+            "DeleteStance": writes("stance_id"),
             "RecordFeedback": writes("run_id"),
             "ListFeedback": reads(),
             "ExportMemory": reads("scope.principal"),
