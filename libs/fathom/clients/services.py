@@ -86,6 +86,7 @@ class PlannerClient(Client):
     update_todo = Unary[planner.UpdateTodoRequest, planner.UpdateTodoResponse]()
     route_question = Unary[planner.RouteQuestionRequest, planner.RouteQuestionResponse]()
     list_tool_servers = Unary[planner.ListToolServersRequest, planner.ListToolServersResponse]()
+    probe_tool_server = Unary[planner.ProbeToolServerRequest, planner.ProbeToolServerResponse]()
     list_tools = Unary[planner.ListToolsRequest, planner.ListToolsResponse]()
     list_prompts = Unary[planner.ListPromptsRequest, planner.ListPromptsResponse]()
     rollout = ServerStream[planner.RolloutRequest, planner.RolloutResponse]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -340,8 +341,26 @@ def describe_failure(error: BaseException) -> str:
     # The SDK's task groups raise groups of whatever happened inside; the first of the innermost says why.
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    # Of errors of libraries the kind alone: their texts may quote the address with what stands in its query.
-    return error.message if isinstance(error, FathomError) else type(error).__name__
+    if isinstance(error, FathomError):
+        return error.message
+    # Of errors of libraries the kind, and what the system or the server's status says: their texts may quote the
+    # address with what stands in its query.
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    said = f"HTTP {status}" if isinstance(status, int) else find_system_error(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def find_system_error(error: BaseException) -> str:
+    """Return the system's words for the failed call behind an error, such as "Connection refused"; "" without one."""
+    cause: BaseException | None = error
+    # Far more than libraries nest.
+    for _ in range(20):
+        if cause is None:
+            break
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def name_version(tool: AdoptedTool) -> str:

@@ -125,6 +125,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "RouteQuestion": SHARED,
             "ListTools": SHARED,
             "ListToolServers": SHARED,
+            "ProbeToolServer": SHARED,
             "ListPrompts": SHARED,
             "Rollout": writes("request_id"),
             "SubmitRollout": writes("rollout.request_id"),
