@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.core.cache import observe_cache
 from fathom.core.call import DEFAULT_TENANT, Call, calling
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
@@ -145,19 +146,21 @@ class DatafetchServicer:
             raise NotFound("snapshot", request.snapshot, [self._engine.snapshot])
         as_of = read_as_of(request)
         kind = request.WhichOneof("query")
-        if kind == "question":
-            result = await self._engine.ask(request.question, as_of)
-        elif kind == "typed":
-            result = await self._engine.run_with_defaults(query_from_proto(request.typed), as_of)
-        else:
-            raise InvalidField("query", "give a question or a typed query")
-        result = await self._outside.fill(result, as_of, call.deadline, frozenset(request.vendors_off))
+        with observe_cache() as use:
+            if kind == "question":
+                result = await self._engine.ask(request.question, as_of)
+            elif kind == "typed":
+                result = await self._engine.run_with_defaults(query_from_proto(request.typed), as_of)
+            else:
+                raise InvalidField("query", "give a question or a typed query")
+            result = await self._outside.fill(result, as_of, call.deadline, frozenset(request.vendors_off))
         return pb.QueryResponse(
             sheets=[await self._store_sheet(sheet) for sheet in result.sheets],
             missing=[missing_to_proto(item) for item in result.missing],
             understood=query_to_proto(result.understood),
             snapshot=result.snapshot,
             matches=[match_to_proto(item) for item in result.matches],
+            is_cached=use.is_cached,
         )
 
     async def _store_sheet(self, sheet: Sheet) -> pb.Sheet:

@@ -171,8 +171,12 @@ class MemoryServicer(ReviewServicer):
         return pb.RecordStanceResponse(stance=stance_to_proto(stored))
 
     async def ListStances(self, request: pb.ListStancesRequest, call: Call) -> pb.ListStancesResponse:
-        found = await self._engine.stances.list(tuple(request.entities), request.page_size)
-        return pb.ListStancesResponse(stances=map(stance_to_proto, found))
+        page, token = await self._engine.stances.list(tuple(request.entities), request.page_size, request.page_token)
+        return pb.ListStancesResponse(stances=map(stance_to_proto, page), next_page_token=token)
+
+    async def DeleteStance(self, request: pb.DeleteStanceRequest, call: Call) -> pb.DeleteStanceResponse:
+        await self._engine.stances.delete(request.stance_id)
+        return pb.DeleteStanceResponse()
 
     async def ExportMemory(self, request: pb.ExportMemoryRequest, call: Call) -> pb.ExportMemoryResponse:
         scope = scope_from_proto(request.scope, call)

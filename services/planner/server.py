@@ -25,6 +25,7 @@ from fathom.services.planner.episode.limits import validate_question
 from fathom.services.planner.episode.llm import PolicyService
 from fathom.services.planner.learner import Learner
 from fathom.services.planner.mcp.describing import list_servers
+from fathom.services.planner.mcp.probing import probe_server
 from fathom.services.planner.metrics import Spending
 from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
@@ -309,6 +310,9 @@ class PlannerServicer:
 
     async def ListToolServers(self, request: pb.ListToolServersRequest, call: Call) -> pb.ListToolServersResponse:
         return list_servers(self._resources.mounts)
+
+    async def ProbeToolServer(self, request: pb.ProbeToolServerRequest, call: Call) -> pb.ProbeToolServerResponse:
+        return await probe_server(self._resources.mounts, request.name)
 
     async def ListPrompts(self, request: pb.ListPromptsRequest, call: Call) -> pb.ListPromptsResponse:
         return list_prompts(Prompts.of(self._resources.catalogue, self._resources.config), request.stage)

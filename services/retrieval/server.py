@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
+from fathom.core.cache import observe_cache
 from fathom.core.call import Call
 from fathom.core.errors import Conflict, FathomError, InvalidField
 from fathom.core.ids import new_id, sha256
@@ -70,17 +71,18 @@ class RetrievalServicer:
         self._engine, self._store = engine, store
 
     async def Search(self, request: pb.SearchRequest, call: Call) -> pb.SearchResponse:
-        snapshot, found = await self._engine.search(
-            request.queries,
-            request.top_k,
-            filter_from_proto(request),
-            request.recency_half_life_days,
-            corpus=bind_corpus(request.corpus),
-            snapshot=request.snapshot,
-            ranking=ranking_from_proto(request.ranking),
-            run=request.run,
-        )
-        response = pb.SearchResponse(snapshot=snapshot)
+        with observe_cache() as use:
+            snapshot, found = await self._engine.search(
+                request.queries,
+                request.top_k,
+                filter_from_proto(request),
+                request.recency_half_life_days,
+                corpus=bind_corpus(request.corpus),
+                snapshot=request.snapshot,
+                ranking=ranking_from_proto(request.ranking),
+                run=request.run,
+            )
+        response = pb.SearchResponse(snapshot=snapshot, is_cached=use.is_cached)
         for result in found:
             if isinstance(result, FathomError):
                 # Each query has a status of its own, so that a batch keeps the answers it has.

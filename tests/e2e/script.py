@@ -106,6 +106,8 @@ class Script:
     answer_material: list[trajectory.Material] = field(default_factory=list)
     cited: list[int] = field(default_factory=lambda: [1, 2, 3])
     """Numbers of the material that the answer cites."""
+    cached: str = ""
+    """Tool whose results were held from equal calls."""
     drafts: list[str] = field(default_factory=list)
     """Drafts that the model wrote before its answer, each taken back by a check."""
 
@@ -185,6 +187,7 @@ class Script:
                 status=status,
                 duration_ms=took,
                 material=[item.number for item in material],
+                is_cached=name == self.cached,
             )
             yield call, result, material
 

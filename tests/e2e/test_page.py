@@ -110,7 +110,7 @@ async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browse
     house.planner.release()
     await expect(page.locator(".answer h2")).to_have_text("AAA returned more, BBB fell less deeply")
     await page.reload()
-    await expect(page.locator(".trace.over")).to_contain_text("5 steps · 1 source · 1 sheet")
+    await expect(page.locator(".trace.over")).to_contain_text("5 steps · 2 sources · 1 sheet")
     await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
 
 

@@ -9,7 +9,9 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -102,6 +104,33 @@ class BoundedCache(Generic[K, V]):
 
 
 @dataclass
+class CacheUse:
+    """Counts of the values that a piece of work took from loading caches: ``held`` before it asked, or ``computed``."""
+
+    held: int = 0
+    computed: int = 0
+
+    @property
+    def is_cached(self) -> bool:
+        """Return whether all that was asked for was held."""
+        return self.held > 0 and not self.computed
+
+
+CURRENT_USE: ContextVar[CacheUse | None] = ContextVar("cache_use", default=None)
+
+
+@contextmanager
+def observe_cache() -> Iterator[CacheUse]:
+    """Count what the code of this block, and the tasks that it starts, take from every ``LoadingCache``."""
+    use = CacheUse()
+    token = CURRENT_USE.set(use)
+    try:
+        yield use
+    finally:
+        CURRENT_USE.reset(token)
+
+
+@dataclass
 class Load(Generic[V]):
     """A computation under way and the number of callers that wait for it."""
 
@@ -155,6 +184,8 @@ class LoadingCache(Generic[K, V]):
         held = self._held.get(key)
         if held is not None:
             self.hits += 1
+            if (use := CURRENT_USE.get()) is not None:
+                use.held += 1
         return held
 
     async def get(self, key: K, load: Callable[[], Awaitable[V]], lifetime_s: Callable[[V], float] | None = None) -> V:
@@ -164,6 +195,9 @@ class LoadingCache(Generic[K, V]):
         """
         if (held := self.find(key)) is not None:
             return held
+        # Also what is being computed for another caller: it is as new as the call.
+        if (use := CURRENT_USE.get()) is not None:
+            use.computed += 1
         running = self._loads.get(key)
         if running is None:
             self.loads += 1

@@ -40,14 +40,22 @@ def add_profile(app: FastAPI, clients: Clients) -> None:
     @app.get("/v1/stances", response_model=None, responses={200: describe(memory.ListStancesResponse)})
     async def list_stances(
         page_size: PageSize = 100,
+        page_token: PageToken = "",
         entity: Annotated[str, Query(max_length=200, description="Only of this entity; empty is all.")] = "",
     ) -> JSONResponse:
         """List what earlier answers have concluded, newest first: of whom, which measure and period, and by which run.
 
         Several of one entity, measure and period are its history.
         """
-        request = memory.ListStancesRequest(entities=[entity] if entity else [], page_size=page_size)
+        request = memory.ListStancesRequest(
+            entities=[entity] if entity else [], page_size=page_size, page_token=page_token
+        )
         return respond(await clients.memory.list_stances(request))
+
+    @app.delete("/v1/stances/{stance_id}", status_code=204)
+    async def delete_stance(stance_id: str) -> None:
+        """Delete what an answer has concluded; later answers are compared with what is left."""
+        await clients.memory.delete_stance(memory.DeleteStanceRequest(stance_id=stance_id))
 
     @app.delete("/v1/facts/{fact_id}", status_code=204)
     async def delete_fact(fact_id: str) -> None:

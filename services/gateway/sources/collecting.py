@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.clients import Clients
-from fathom.core.errors import FathomError
+from fathom.core.errors import FathomError, InvalidField
+from fathom.core.ids import new_id
 from fathom.services.gateway.sources.bodies import (
     Away,
     Probe,
@@ -20,13 +23,15 @@ from fathom.services.gateway.sources.bodies import (
     show_server,
     show_table,
 )
+from fathom.transport.status import from_status
 
 # A reader waits for the list; a service that takes longer is named as away, and the others' sources are shown.
 TIMEOUT_S = 3.0
-# Somewhat longer than datafetch waits for the source.
+# Somewhat longer than the services wait for the source.
 PROBE_TIMEOUT_S = 20.0
 # As many as one answer of retrieval holds.
 CORPORA = 100
+Probed = Literal["vendor", "database", "tools", "documents"]
 Ask = Callable[[Clients], Awaitable[list[Source]]]
 
 
@@ -58,11 +63,34 @@ ASKED: tuple[tuple[str, Ask], ...] = (
 )
 
 
-async def probe_source(clients: Clients, name: str, *, is_database: bool) -> Probe:
-    """Return how a vendor or a database answers now."""
-    request = datafetch.ProbeConnectorRequest(name=name, is_database=is_database)
+async def probe_source(clients: Clients, kind: Probed, name: str) -> Probe:
+    """Return how a source answers now; raise the error of a service that does not know it or refuses to try it."""
+    if kind == "documents":
+        return await probe_corpus(clients, name)
+    if kind == "tools":
+        server = planner.ProbeToolServerRequest(name=name)
+        tried = await clients.planner.probe_tool_server(server, timeout_s=PROBE_TIMEOUT_S)
+        return Probe(is_answering=tried.is_answering, failure=tried.failure, duration_ms=tried.duration_ms)
+    request = datafetch.ProbeConnectorRequest(name=name, is_database=kind == "database")
     found = await clients.datafetch.probe_connector(request, timeout_s=PROBE_TIMEOUT_S)
     return Probe(is_answering=found.is_answering, failure=found.failure, duration_ms=found.duration_ms)
+
+
+async def probe_corpus(clients: Clients, name: str) -> Probe:
+    """Return how a corpus answers a search for one document; raise ``InvalidField`` for a corpus that is not there."""
+    # An id that no query had before: retrieval would answer an equal one from what it holds.
+    request = retrieval.SearchRequest(queries=[f"report {new_id('probe')}"], corpus=name, top_k=1)
+    began = time.monotonic()
+    try:
+        response = await clients.retrieval.search(request, timeout_s=PROBE_TIMEOUT_S)
+        status = response.results[0].status
+        failure = from_status(status).message if status.code else ""
+    except InvalidField:
+        raise
+    except FathomError as error:
+        failure = error.message or error.reason
+    took = round((time.monotonic() - began) * 1_000)
+    return Probe(is_answering=not failure, failure=failure, duration_ms=took)
 
 
 async def collect_sources(clients: Clients, *, is_operator: bool) -> SourceList:

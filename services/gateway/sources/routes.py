@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, FastAPI, Path, Request
 
 from fathom.clients import Clients
 from fathom.services.gateway.reviews.routes import require_right
 from fathom.services.gateway.sources.bodies import Probe, SourceList
-from fathom.services.gateway.sources.collecting import collect_sources, probe_source
+from fathom.services.gateway.sources.collecting import Probed, collect_sources, probe_source
 from fathom.services.gateway.users import SCOPES, Right
 
 
@@ -28,11 +28,12 @@ def add_sources(app: FastAPI, clients: Clients) -> None:
 
     @app.post("/v1/sources/{kind}/{name}/probe", dependencies=[Depends(require_right(Right.SOURCES))])
     async def probe(
-        kind: Annotated[Literal["vendor", "database"], Path(description="What it is in the list of sources.")],
+        kind: Annotated[Probed, Path(description="What it is in the list of sources.")],
         name: Annotated[str, Path(max_length=200, description="Its name there.")],
     ) -> Probe:
-        """Ask a vendor or a database for something small, past every cache, and say whether it answers.
+        """Ask a source for something small, past every cache, and say whether it answers.
 
+        A vendor for a few figures, a database for a constant, a server of tools for its list, a corpus for a document.
         For callers with the right `sources`; a vendor that is off is refused.
         """
-        return await probe_source(clients, name, is_database=kind == "database")
+        return await probe_source(clients, kind, name)

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, literal, select, tuple_
 
 from fathom.core.call import current_principal, current_tenant
-from fathom.core.errors import Conflict, InvalidField
+from fathom.core.errors import Conflict, InvalidField, NotFound
 from fathom.core.ids import checked_id, new_id
-from fathom.core.paging import page_size
+from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.profile.schema import STANCES
 
@@ -73,16 +73,34 @@ class Stances:
 
         return await self._database.run_transaction(work)
 
-    async def list(self, entities: Sequence[str] = (), size: int = 0) -> list[Stance]:
-        """Return the newest views on entities, of all where none is given; raise ``InvalidField``."""
-        size = page_size(size)
+    async def list(self, entities: Sequence[str] = (), size: int = 0, token: str = "") -> tuple[Sequence[Stance], str]:
+        """Return a page of the views on entities, of all where none is given, newest first, and the next page's token.
+
+        Raises ``InvalidField``.
+        """
+        size, of = page_size(size), "stances"
         if len(entities) > MAX_ENTITIES or any("\0" in name for name in entities):
             raise InvalidField("entities", f"must be at most {MAX_ENTITIES} names")
-        query = select(*COLUMNS).where(is_of(current_tenant(), current_principal()))
+        key = read_token(token, of, (float, int)) if token else ()
+        query = select(*COLUMNS, STANCES.c.number).where(is_of(current_tenant(), current_principal()))
         if entities:
             query = query.where(STANCES.c.entity.in_(tuple(entities)))
-        newest = query.order_by(STANCES.c.created.desc(), STANCES.c.number.desc()).limit(size)
-        return [parse_stance(row) for row in await self._database.run_transaction(lambda db: db.execute(newest).all())]
+        order = (STANCES.c.created, STANCES.c.number)
+        if key:
+            query = query.where(tuple_(*order) < tuple_(*(literal(part) for part in key)))
+        newest = query.order_by(*(column.desc() for column in order)).limit(size + 1)
+        rows = await self._database.run_transaction(lambda db: db.execute(newest).all())
+        page = [parse_stance(row[:-1]) for row in rows[:size]]
+        return page, write_token(of, page[-1].created, rows[size - 1][-1]) if len(rows) > size else ""
+
+    async def delete(self, stance_id: str) -> None:
+        """Delete a view of the caller; raise ``NotFound``."""
+        chosen = (is_of(current_tenant(), current_principal()), STANCES.c.id == stance_id)
+        # The id comes from the caller and may have a character that no database takes.
+        if "\0" in stance_id or not await self._database.run_transaction(
+            lambda db: db.execute(delete(STANCES).where(*chosen)).rowcount
+        ):
+            raise NotFound("stance", stance_id[:MAX_MEASURE_CHARS])
 
 
 def is_of(tenant: str, principal: str) -> ColumnElement[bool]:

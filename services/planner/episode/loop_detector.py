@@ -122,7 +122,8 @@ def repeat_result(call: ToolCall, first: MadeCall) -> ToolResult:
     line, newline, body = first.result.content.partition("\n")
     head = {**json.loads(line), "notice": notice}
     content = json.dumps(head, ensure_ascii=False) + newline + body
-    return replace(first.result, call=call, intent=describe_intent(call), content=content, duration_ms=0, material=())
+    again = replace(first.result, call=call, intent=describe_intent(call), content=content, duration_ms=0, material=())
+    return replace(again, is_cached=True)
 
 
 def is_repetition(result: ToolResult) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.core.cache import observe_cache
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
 from fathom.core.retry import RetryPolicy
 from fathom.domain.chat.quoting import shorten
@@ -290,24 +292,25 @@ class ForeignTool:
         if not self.reads or current_tape() is not None:
             return None
         found = self.mount.find_held(self.adopted, arguments)
-        return None if found is None else self._reply(call_id, found.text)
+        return None if found is None else self._reply(call_id, found.text, is_cached=True)
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
-        result = await self._ask(arguments)
+        with observe_cache() as use:
+            result = await self._ask(arguments)
         if result.is_error:
             drift = await self.mount.describe_drift(self.adopted)
             why = drift or result.text[:500] or "the tool failed and did not say why"
             raise SourceFailed(self.mount.server.name, why)
-        return self._reply(call_id, result.text)
+        return self._reply(call_id, result.text, is_cached=use.is_cached)
 
-    def _reply(self, call_id: str, text: str) -> NumberedReply:
+    def _reply(self, call_id: str, text: str, *, is_cached: bool) -> NumberedReply:
         document = Document(
             id=f"{self.name}/{call_id}", title=self.name, text=text, source=f"mcp:{self.mount.server.name}"
         )
         if not text:
-            return lambda first: Reply(ToolStatus.EMPTY, {"note": "the tool gave nothing"})
+            return lambda first: Reply(ToolStatus.EMPTY, {"note": "the tool gave nothing"}, is_cached=is_cached)
         return lambda first: Reply(
-            ToolStatus.OK, {"material": first}, text, (NewMaterial(MaterialKind.PASSAGE, document),)
+            ToolStatus.OK, {"material": first}, text, (NewMaterial(MaterialKind.PASSAGE, document),), is_cached
         )
 
     async def _ask(self, arguments: Mapping[str, Any]) -> ForeignResult:
@@ -338,8 +341,26 @@ def describe_failure(error: BaseException) -> str:
     # The SDK's task groups raise groups of whatever happened inside; the first of the innermost says why.
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    # Of errors of libraries the kind alone: their texts may quote the address with what stands in its query.
-    return error.message if isinstance(error, FathomError) else type(error).__name__
+    if isinstance(error, FathomError):
+        return error.message
+    # Of errors of libraries the kind, and what the system or the server's status says: their texts may quote the
+    # address with what stands in its query.
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    said = f"HTTP {status}" if isinstance(status, int) else find_system_error(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def find_system_error(error: BaseException) -> str:
+    """Return the system's words for the failed call behind an error, such as "Connection refused"; "" without one."""
+    cause: BaseException | None = error
+    # Far more than libraries nest.
+    for _ in range(20):
+        if cause is None:
+            break
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def name_version(tool: AdoptedTool) -> str:

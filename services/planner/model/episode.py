@@ -74,7 +74,7 @@ class Material:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """Result of a call. ``content`` is returned to the model."""
+    """Result of a call. ``content`` is returned to the model; ``is_cached`` says that an equal call had it before."""
 
     call: ToolCall
     intent: str
@@ -82,6 +82,7 @@ class ToolResult:
     status: ToolStatus
     duration_ms: int = 0
     material: tuple[Material, ...] = ()
+    is_cached: bool = False
 
 
 @dataclass(frozen=True)

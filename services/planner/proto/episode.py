@@ -94,6 +94,7 @@ def result_to_proto(result: model.ToolResult) -> pb.ToolResult:
         status=STATES[result.status],
         duration_ms=result.duration_ms,
         material=[material.number for material in result.material],
+        is_cached=result.is_cached,
     )
 
 
@@ -139,6 +140,7 @@ def step_from_proto(message: pb.Step) -> model.Step:
             states[result.status],
             result.duration_ms,
             tuple(material[number] for number in result.material),
+            result.is_cached,
         )
         for result in message.tool_results
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import zip_longest
 from pathlib import PurePosixPath
@@ -57,6 +57,14 @@ def read_ids(content: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class CorpusHits:
+    """Hits of one corpus in the form that the model receives."""
+
+    hits: list[dict[str, str]]
+    is_cached: bool
+
+
+@dataclass(frozen=True)
 class Search:
     """Search of the corpora: the best of each in turn, since scores of two corpora cannot be compared."""
 
@@ -101,14 +109,16 @@ class Search:
             run=self.shown.run_id,
         )
         found = await asyncio.gather(*(self._search_corpus(request, corpus) for corpus in self.corpora))
-        hits = [hit for some in zip_longest(*found) for hit in some if hit is not None][: request.top_k]
+        hits = [hit for some in zip_longest(*(one.hits for one in found)) for hit in some if hit is not None]
+        hits = hits[: request.top_k]
+        is_cached = all(one.is_cached for one in found)
         if not hits:
-            return lambda first: make_empty_reply(describe_search(arguments), first)
+            return lambda first: replace(make_empty_reply(describe_search(arguments), first), is_cached=is_cached)
         # At once, so that a fetch in the next round finds them, before the step is recorded.
         self.shown.ids.update((hit["id"], hit.get("corpus", "")) for hit in hits)
-        return Reply(ToolStatus.OK, {"hits": hits})
+        return Reply(ToolStatus.OK, {"hits": hits}, is_cached=is_cached)
 
-    async def _search_corpus(self, request: pb.SearchRequest, corpus: str) -> list[dict[str, str]]:
+    async def _search_corpus(self, request: pb.SearchRequest, corpus: str) -> CorpusHits:
         asked = pb.SearchRequest()
         asked.CopyFrom(request)
         asked.corpus = corpus
@@ -119,7 +129,7 @@ class Search:
             raise read_failure(result.status)
         # Where there is one corpus, nobody needs its name.
         named = {"corpus": corpus} if len(self.corpora) > 1 else {}
-        return [
+        hits = [
             {
                 "id": hit.id,
                 "time": format_day(hit.publish_time),
@@ -131,6 +141,7 @@ class Search:
             }
             for hit in result.hits
         ]
+        return CorpusHits(hits, response.is_cached)
 
 
 def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:

@@ -172,7 +172,8 @@ class Registry:
             reply = make_failure(call, f"{call.name} gave what cannot be shown: {type(error).__name__}")
             content = reply.content(call.name)
         material = self._number(reply.material)
-        return ToolResult(call, self.intent(call), content, reply.status, int(ran.seconds * 1000), material)
+        took_ms = int(ran.seconds * 1000)
+        return ToolResult(call, self.intent(call), content, reply.status, took_ms, material, reply.is_cached)
 
     def _validate(self, call: ToolCall) -> tuple[Tool, Mapping[str, object]]:
         tool = self._tools.get(call.name)

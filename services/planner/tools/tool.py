@@ -28,12 +28,16 @@ class NewMaterial:
 
 @dataclass(frozen=True)
 class Reply:
-    """Reply of a tool: ``head`` is for programs, ``body`` for models and people."""
+    """Reply of a tool: ``head`` is for programs, ``body`` for models and people.
+
+    ``is_cached`` says that the service behind the tool held it from an equal call.
+    """
 
     status: ToolStatus
     head: Mapping[str, Any] = field(default_factory=dict)
     body: str = ""
     material: tuple[NewMaterial, ...] = ()
+    is_cached: bool = False
 
     def content(self, tool: str) -> str:
         """Return the reply as shown to the model: one line of JSON, then the body, quoted and with tags neutralized."""

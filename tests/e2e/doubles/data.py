@@ -139,6 +139,7 @@ class ReplayRetrieval(CorpusSources):
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.corpora: dict[str, list[str]] = {}
+        self.searched = []
 
     async def ImportDocument(
         self, request: retrieval.ImportDocumentRequest, call: Call

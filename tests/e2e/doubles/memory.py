@@ -57,7 +57,18 @@ class ReplayMemory:
 
     async def ListStances(self, request: memory.ListStancesRequest, call: Call) -> memory.ListStancesResponse:
         found = [one for one in self.stances if not request.entities or one.entity in request.entities]
-        return memory.ListStancesResponse(stances=found)
+        start, size = int(request.page_token or 0), self.page_size or request.page_size or 100
+        more = str(start + size) if len(found) > start + size else ""
+        return memory.ListStancesResponse(stances=found[start : start + size], next_page_token=more)
+
+    async def DeleteStance(self, request: memory.DeleteStanceRequest, call: Call) -> memory.DeleteStanceResponse:
+        if self.refusal is not None:
+            raise self.refusal
+        found = [one for one in self.stances if one.id == request.stance_id]
+        if not found:
+            raise NotFound("stance", request.stance_id)
+        self.stances.remove(found[0])
+        return memory.DeleteStanceResponse()
 
     async def ListConversations(
         self, request: memory.ListConversationsRequest, call: Call

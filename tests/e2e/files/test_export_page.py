@@ -110,6 +110,12 @@ async def test_copied_text_has_rows_and_references(browser: Browser) -> None:
         assert "| 2015-01-02 | 100 | – |" in text
         assert "## References" in text
         assert "{{" not in text
+        # Word and mail take the same text with its headings and tables, and nothing of it as markup of the model's.
+        rich = await page.evaluate(
+            "navigator.clipboard.read().then(([item]) => item.getType('text/html')).then((blob) => blob.text())"
+        )
+        for part in ("<h2>AAA returned more", "<th", "<td", ">2015-01-02</td>", "<em>far more</em>", "[2]"):
+            assert part in rich, part
         # Escape closes the menu and stops nothing.
         menu = page.locator(".tools").get_by_role("button", name="Export")
         await menu.press("Enter")

@@ -9,7 +9,9 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed, InvalidField
 from fathom.services.datafetch.sources.base import VendorOff
+from fathom.transport.status import OK, to_status
 
 # 2023-11-14 22:13:20 UTC.
 NOON = 1_700_000_000
@@ -62,7 +64,19 @@ class ConnectorSources:
 
 
 class CorpusSources:
-    """One corpus."""
+    """One corpus that answers; of others that are asked for, one is torn, one is in a store that is away."""
+
+    searched: list[str]
+
+    async def Search(self, request: retrieval.SearchRequest, call: Call) -> retrieval.SearchResponse:
+        self.searched += request.queries
+        if request.corpus == "broken":
+            raise DependencyFailed("store", "is away")
+        if request.corpus not in ("notes", "torn"):
+            raise InvalidField("corpus", "is none of: notes, torn, broken")
+        torn = to_status(DependencyFailed("index", "its file is cut off"))
+        status = torn if request.corpus == "torn" else OK
+        return retrieval.SearchResponse(results=[retrieval.SearchResult(status=status)])
 
     async def ListCorpora(self, request: retrieval.ListCorporaRequest, call: Call) -> retrieval.ListCorporaResponse:
         corpus = retrieval.Corpus(name="notes", description="Notes of this package", documents=120)
@@ -72,6 +86,13 @@ class CorpusSources:
 
 class ToolSources:
     """One server of tools that is connected and lacks a tool, and one that never was."""
+
+    async def ProbeToolServer(
+        self, request: planner.ProbeToolServerRequest, call: Call
+    ) -> planner.ProbeToolServerResponse:
+        """Answer for the connected one."""
+        failure = "" if request.name == "acme" else "FileNotFoundError: No such file or directory"
+        return planner.ProbeToolServerResponse(is_answering=not failure, failure=failure, duration_ms=420)
 
     async def ListToolServers(
         self, request: planner.ListToolServersRequest, call: Call

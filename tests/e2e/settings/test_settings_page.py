@@ -56,6 +56,14 @@ async def test_models_and_sources_are_shown_in_every_state(
             await expect(entry).to_contain_text(part)
         await expect(page.locator("[data-model=other]")).to_contain_text(words["missing"])
         await expect(page.locator("[data-model=house-7b] .failed")).to_contain_text("has no tokenizer")
+        # What no model is given goes to the default.
+        for role, model in (
+            ("planner", "rules"),
+            ("coder", "rules"),
+            ("writer", "desk-large"),
+            ("judge", "desk-large"),
+        ):
+            await expect(page.locator(f"[data-role={role}]")).to_contain_text(model)
         await check(page, "models")
         # The arrow keys lead from one part to the next, as in every list of tabs.
         await page.keyboard.press("ArrowRight")
@@ -183,7 +191,16 @@ async def test_a_source_is_tried_and_says_why_it_does_not_answer(
         desk = page.locator("[data-source='database:desk']")
         await desk.get_by_role("button", name=test).press("Enter")
         await expect(desk.get_by_role("status")).to_contain_text(answers)
-        # What is off is not asked.
+        acme, tools = page.locator("[data-source='tools:acme']"), page.locator("[data-source='tools:desk']")
+        await acme.get_by_role("button", name=test).press("Enter")
+        await expect(acme.get_by_role("status")).to_contain_text(answers)
+        await tools.get_by_role("button", name=test).press("Enter")
+        await expect(tools.get_by_role("status")).to_contain_text("No such file or directory")
+        notes = page.locator("[data-source='documents:notes']")
+        await notes.get_by_role("button", name=test).press("Enter")
+        await expect(notes.get_by_role("status")).to_contain_text(answers)
+        # Bundled tables are read at the start, and what is off is not asked.
+        await expect(page.locator("[data-source='bundled:prices'] button")).to_have_count(0)
         await expect(page.locator("[data-source='vendor:fred'] button")).to_have_count(0)
         await check(page, "tried sources")
         assert (watched.outside, watched.complaints) == ([], [])
@@ -203,3 +220,40 @@ async def test_who_lacks_the_right_sees_how_sources_stand_and_not_why(browser: B
         await expect(page.locator(".sources")).not_to_contain_text(REFUSED)
         await expect(page.locator(".sources")).not_to_contain_text("key not set")
         await expect(page.locator(".sources .things button")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("locale", "width", "mode"), [("en-US", 1440, "Workflow"), ("zh-CN", 420, "工作流")])
+async def test_the_mode_of_new_questions_is_set_and_stays(browser: Browser, locale: str, width: int, mode: str) -> None:
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, locale=locale, width=width)
+        page = watched.page
+        await open_settings(page, WORDS[locale])
+        chosen = page.locator(".settings select:has(option[value=workflow])")
+        await expect(chosen).to_have_value("research")
+        await chosen.select_option("workflow")
+        await expect(chosen.locator("option:checked")).to_contain_text(mode)
+        await check(page, "mode of new questions")
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#mode")).to_have_value("workflow")
+        await page.reload()
+        await expect(page.locator("#mode")).to_have_value("workflow")
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_staff_reach_frameworks_and_prompts_from_the_settings_and_others_read_frameworks(
+    browser: Browser, tmp_path: Path
+) -> None:
+    words = WORDS["en-US"]
+    (reviewer, first), (reader, second) = make_key("desk", "fund-7", scopes=("review",)), make_key("desk", "fund-8")
+    (tmp_path / "keys.jsonl").write_text(f"{first}\n{second}\n")
+    async with serve_script(Script(days=30), api_keys_file=str(tmp_path / "keys.jsonl")) as house:
+        page = (await open_page(browser, f"{house.url}/?access_token={reader}")).page
+        await open_settings(page, words)
+        parts = page.get_by_role("region", name="Frameworks and prompts")
+        await expect(parts.get_by_role("link")).to_have_text(["Analysis frameworks"])
+        page = (await open_page(browser, f"{house.url}/?access_token={reviewer}")).page
+        for link, title in (("Edit frameworks", "Analysis frameworks"), ("Prompts and their variants", "Prompts")):
+            await open_settings(page, words)
+            await page.get_by_role("link", name=link).press("Enter")
+            await expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+            await page.go_back()

@@ -66,6 +66,15 @@ async def test_a_typed_query_carries_transform_unit_and_provenance(datafetch: Se
     assert list(response.understood.periods) == ["2021"]
 
 
+async def test_an_equal_query_says_that_its_table_was_held(datafetch: Service) -> None:
+    servicer, _ = datafetch
+    # Asked in no other test of this module, whose cache is shared.
+    fields: dict[str, Any] = {"indicators": ["gdpc1"], "start_date": "2003-01-01", "end_date": "2004-12-31"}
+    first, again = [await servicer.Query(make_typed_request(**fields), Call.new()) for _ in range(2)]
+    assert (first.is_cached, again.is_cached) == (False, True)
+    assert [sheet.id for sheet in first.sheets] == [sheet.id for sheet in again.sheets]
+
+
 async def test_rankings_and_conditions_come_through(datafetch: Service) -> None:
     servicer, _ = datafetch
     request = make_typed_request(

@@ -111,20 +111,20 @@ async def test_judgements_are_listed_with_question_and_a_link_to_the_run(desk: D
         line.strip() for line in (await desk.command("list", "--gateway", GATEWAY)).splitlines()
     )
     assert first.split("  ")[1:] == ["-", "wrong number", "edited", "it rose"]
-    assert (question, link) == ("How did Apple do in 2020?", "http://desk.example:8080/v1/runs/r1")
+    assert (question, link) == ("How did Apple do in 2020?", "http://desk.example:8080/#c=c&run=r1")
     assert liked.endswith("  +")
-    assert (gone, other) == ("(turn is gone)", "http://desk.example:8080/v1/runs/gone")
-    assert "http://127.0.0.1:1/v1/runs/r1" in await desk.command("list", "--edited"), "the stack's own gateway"
+    assert (gone, other) == ("(turn is gone)", "http://desk.example:8080/?child=1#run=gone")
+    assert "http://127.0.0.1:1/#c=c&run=r1" in await desk.command("list", "--edited"), "the stack's own gateway"
     assert "r1" not in await desk.command("list", "--helpful")
     assert (await desk.command("list", "--tag", "unclear")).strip() == "no judgement fits"
-    assert (await desk.command("list", "--limit", "1")).count("/v1/runs/") == 1
+    assert (await desk.command("list", "--limit", "1")).count("run=") == 1
 
 
 async def test_all_pages_of_judgements_are_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feedback, "PAGE", 2)
     for number in range(5):
         await desk.judge(f"r{number}")
-    assert (await desk.command("list")).count("/v1/runs/") == 5
+    assert (await desk.command("list")).count("run=") == 5
 
 
 async def test_only_runs_of_users_who_consented_become_pairs(desk: Desk, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.core.call import Call, calling
-from fathom.core.errors import InvalidField
+from fathom.core.errors import InvalidField, NotFound
 from fathom.domain.chat.hermes import format_tool_call
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.config import McpServer
@@ -28,7 +28,9 @@ from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp import relay
 from fathom.services.planner.mcp.describing import list_servers
-from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.mcp.mount import Mount, Mounts
+from fathom.services.planner.mcp.probing import probe_server
+from fathom.services.planner.mcp.results import SharedResults
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Episode, MaterialKind, StopReason, ToolStatus
 from fathom.services.planner.model.recording import Mode, RecordingChoice
@@ -328,12 +330,30 @@ async def test_equal_calls_of_a_group_take_one_place_at_the_gate_and_what_is_hel
             return await episode.call("id", ToolCall("c", "toy_looked", json.dumps({"symbol": symbol})))
 
         asked = [ask("AAPL", f"run_{number}") for number in range(8)]
-        assert {result.status for result in await asyncio.gather(*asked)} == {ToolStatus.OK}
+        found = await asyncio.gather(*asked)
+        assert {result.status for result in found} == {ToolStatus.OK}
+        assert not all(result.is_cached for result in found), "one of them was asked"
         assert count_admitted(metrics) == 1
-        await ask("AAPL", "run_9")
-        assert (count_admitted(metrics), len(toy.heard)) == (1, 1)
+        again = await ask("AAPL", "run_9")
+        assert (count_admitted(metrics), len(toy.heard), again.is_cached) == (1, 1, True)
         await asyncio.gather(ask("MSFT", "run_1"), ask("GOOG", "run_2"))
         assert (count_admitted(metrics), len(toy.heard)) == (3, 3)
+
+
+async def test_a_server_is_tried_over_a_connection_of_its_own_and_the_cause_is_told() -> None:
+    async with mount_counted() as (mounts, _):
+        (mount,) = mounts
+        tried = await probe_server(mounts, "toy")
+        assert (tried.is_answering, tried.failure, mount.is_connected) == (True, "", True)
+        with pytest.raises(NotFound, match="toy"):
+            await probe_server(mounts, "other")
+    # Nobody listens there any more.
+    refused = await probe_server([mount], "toy")
+    assert (refused.is_answering, "Connection refused" in refused.failure) == (False, True)
+    assert mount.contact.to_proto().failure == refused.failure
+    gone = McpServer(name="gone", command=("/nonexistent/program",), tools=TOOLS, timeout_s=2.0)
+    missing = await probe_server([Mount(gone, open_store("memory://"), None, SharedResults())], "gone")
+    assert (missing.is_answering, missing.failure) == (False, "gone: there is no program program here")
 
 
 def count_admitted(metrics: Metrics) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from fathom.api.memory.v1 import memory_pb2 as memory
 from tests.e2e.replay import ReplayHouse
 
 Door = tuple[httpx.AsyncClient, ReplayHouse]
@@ -47,3 +48,16 @@ async def test_another_site_cannot_write_facts(door: Door) -> None:
     refused = await client.post("/v1/facts", json=EURO, headers={"sec-fetch-site": "cross-site"})
     assert refused.status_code == 403
     assert house.memory.facts == {}
+
+
+async def test_conclusions_are_listed_in_pages_and_deleted_once(door: Door) -> None:
+    client, house = door
+    house.memory.stances += [memory.Stance(id=f"s{number}", entity="AAA") for number in range(3)]
+    first = (await client.get("/v1/stances?page_size=2")).json()
+    more = {"page_size": "2", "page_token": first["next_page_token"]}
+    rest = (await client.get("/v1/stances", params=more)).json()
+    assert [one["id"] for one in (*first["stances"], *rest["stances"])] == ["s0", "s1", "s2"]
+    assert rest["next_page_token"] == ""
+    assert (await client.delete("/v1/stances/s1")).status_code == 204
+    assert (await client.delete("/v1/stances/s1")).status_code == 404
+    assert [one.id for one in house.memory.stances] == ["s0", "s2"]

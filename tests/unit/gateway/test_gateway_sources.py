@@ -82,6 +82,8 @@ async def test_a_source_is_tried_by_operators_alone(door: Door, open_with: Opene
         "is_answering": True, "failure": "", "duration_ms": 420,
     }  # fmt: skip
     assert (await client.post("/v1/sources/vendor/edgar/probe")).json()["failure"] == REFUSED
+    assert (await client.post("/v1/sources/tools/acme/probe")).json()["is_answering"]
+    assert "No such file" in (await client.post("/v1/sources/tools/desk/probe")).json()["failure"]
     off = await client.post("/v1/sources/vendor/fred/probe")
     assert off.status_code >= 400
     assert "fred is off" in off.text
@@ -91,3 +93,15 @@ async def test_a_source_is_tried_by_operators_alone(door: Door, open_with: Opene
     async with open_with(api_keys_file=str(tmp_path / "keys.jsonl")) as (other, _house):
         refused = await other.post("/v1/sources/vendor/akshare/probe", headers={"authorization": f"Bearer {key}"})
         assert refused.status_code == 403
+
+
+async def test_a_corpus_is_tried_by_a_search_past_what_is_held(door: Door) -> None:
+    client, house = door
+    for _ in range(2):
+        assert (await client.post("/v1/sources/documents/notes/probe")).json()["is_answering"]
+    assert len(set(house.retrieval.searched)) == 2
+    for name, why in (("torn", "its file is cut off"), ("broken", "is away")):
+        tried = (await client.post(f"/v1/sources/documents/{name}/probe")).json()
+        assert (tried["is_answering"], why in tried["failure"]) == (False, True)
+    unknown = await client.post("/v1/sources/documents/gone/probe")
+    assert (unknown.status_code, unknown.json()["field"]) == (400, "corpus")

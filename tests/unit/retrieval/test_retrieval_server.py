@@ -39,6 +39,13 @@ async def test_search_aligns_results_and_hides_the_text(servicer: RetrievalServi
     assert "text" not in {field.name for field in pb.SearchHit.DESCRIPTOR.fields}
 
 
+async def test_a_search_says_whether_its_rankings_were_held(servicer: RetrievalServicer) -> None:
+    first, again = [await servicer.Search(pb.SearchRequest(queries=["bank"]), CALL) for _ in range(2)]
+    partly = await servicer.Search(pb.SearchRequest(queries=["bank", "lake"]), CALL)
+    assert [one.is_cached for one in (first, again, partly)] == [False, True, False]
+    assert [hit.id for hit in first.results[0].hits] == [hit.id for hit in again.results[0].hits]
+
+
 async def test_fetch_aligns_results_and_pages(servicer: RetrievalServicer) -> None:
     response = await servicer.Fetch(pb.FetchRequest(ids=["long", "lang"], page_size=50), CALL)
     found, unknown = response.results

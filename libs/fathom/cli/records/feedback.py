@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import typer
 
@@ -89,8 +90,16 @@ def format_judgement(item: pb.Feedback, gateway: str) -> str:
     said = " ".join((item.comment or "").split())[:SHOWN_CHARS]
     parts = [day, "+" if item.helpful else "-", ",".join(item.tags), "edited" if item.edited_answer else "", said]
     asked = " ".join((item.turn.rewritten_question or item.turn.question).split())[:SHOWN_CHARS]
-    link = f"{gateway.rstrip('/')}/v1/runs/{item.run_id}" if gateway else item.run_id
+    link = make_page_link(gateway, item) if gateway else item.run_id
     return f"{'  '.join(part for part in parts if part)}\n    {asked or '(turn is gone)'}\n    {link}"
+
+
+def make_page_link(gateway: str, item: pb.Feedback) -> str:
+    """Return the address of the page that shows the judged turn; of its run alone where the turn is gone."""
+    page = gateway.rstrip("/")
+    if not item.conversation_id:
+        return f"{page}/?child=1#{urlencode({'run': item.run_id})}"
+    return f"{page}/#{urlencode({'c': item.conversation_id, 'run': item.run_id})}"
 
 
 def make_pair(item: pb.Feedback) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -16,7 +16,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.programs.resolved import ProgramSeries, ResolvedProgram
 from fathom.services.planner.tools.data.sheets import make_sheets_reply
 from fathom.services.planner.tools.session import Session
-from fathom.services.planner.tools.tool import NumberedReply, make_schema
+from fathom.services.planner.tools.tool import NumberedReply, Reply, make_schema
 
 FREQUENCIES = {
     "daily": pb.FREQUENCY_DAILY,
@@ -166,7 +166,12 @@ class Data:
             head["note"] = "the typed query was run; the question was not read"
         # The words of an own column are unknown to the bundled data, which is nothing that a reader misses.
         missing = [one for one in response.missing if not names_own_column(one.subject, resolved)]
-        return lambda first: make_sheets_reply(self.session, response.sheets, missing, first, self.digests, **head)
+
+        def make_reply(first: int) -> Reply:
+            found = make_sheets_reply(self.session, response.sheets, missing, first, self.digests, **head)
+            return replace(found, is_cached=response.is_cached)
+
+        return make_reply
 
     async def _read_program(self, question: str, written: str) -> pb.Program | None:
         """Return the calculation that a question asks for, ``written`` by whoever calls or by the learned reader.

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fathom.core.cache import LoadingCache
+from fathom.core.cache import LoadingCache, observe_cache
 
 
 def cache(entries: int = 4, size_bytes: int = 400) -> LoadingCache[str | int, str]:
@@ -131,3 +131,37 @@ async def test_closing_cancels_what_is_under_way() -> None:
     await shared.close()
     with pytest.raises(asyncio.CancelledError):
         await only
+
+
+async def test_work_is_cached_only_when_all_of_it_was_held_before() -> None:
+    outer, inner = cache(), cache()
+
+    async def nested() -> str:
+        return await inner.get("part", answer)
+
+    with observe_cache() as first:
+        await outer.get("q", nested)
+    with observe_cache() as again:
+        await outer.get("q", nested)
+    with observe_cache() as partly:
+        # A task of its own counts as well: what it computes is new.
+        await asyncio.gather(outer.get("q", nested), outer.get("other", nested))
+    with observe_cache() as nothing:
+        await answer()
+    assert [use.is_cached for use in (first, again, partly, nothing)] == [False, True, False, False]
+    # Of the third, the outer entry and the inner part of the new one were held.
+    assert (partly.held, partly.computed) == (2, 1)
+
+
+async def test_a_result_that_is_computed_for_another_caller_is_new() -> None:
+    gate, shared = asyncio.Event(), cache()
+
+    async def ask() -> bool:
+        with observe_cache() as use:
+            await shared.get("q", lambda: answer(gate))
+        return use.is_cached
+
+    group = [asyncio.create_task(ask()) for _ in range(2)]
+    await asyncio.sleep(0)
+    gate.set()
+    assert await asyncio.gather(*group) == [False, False]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import DependencyFailed, NotFound
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.episode.loop_detector import RepeatDetector, make_call_key
 from fathom.services.planner.episode.tool_calls import MAX_CALLS, PARALLEL, CallExecutor
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import MaterialKind, Step, ToolResult, ToolStatus
+from fathom.services.planner.proto.episode import result_to_proto, step_from_proto
 from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, Tool, make_schema
 from tests.support.observer import RecordingObserver
@@ -124,6 +127,10 @@ async def test_the_second_call_gets_the_first_result_and_the_third_is_blocked() 
     assert "n 1" in found[1].content
     assert "round 1" in json.loads(found[1].content.splitlines()[0])["notice"]
     assert (found[1].material, len(found[0].material)) == ((), 1)
+    assert [r.is_cached for r in found] == [False, True, False, False]
+    recorded = trajectory.Step(tool_results=[result_to_proto(replace(r, material=())) for r in found[:2]])
+    recorded.completion.finish_reason = policy.FINISH_REASON_STOP
+    assert [r.is_cached for r in step_from_proto(recorded).results] == [False, True]
     assert "recall" in found[2].content
     assert metrics.repeats.labels("look", "cached")._value.get() == 1
     assert metrics.repeats.labels("look", "blocked")._value.get() == 2

@@ -101,6 +101,12 @@ async def test_the_program_of_the_runs_question_is_read_from_the_texts_that_it_w
     assert (["gold in 2011"], True) in asked
 
 
+async def test_a_table_that_the_data_service_held_is_recorded_as_cached() -> None:
+    bench = Bench(*[pb.QueryResponse(sheets=[make_sheet(f"s{n}")], is_cached=n == 2) for n in (1, 2)])
+    found = [await bench.call("data", entities=["AAPL"], indicators=["close_adj"]) for _ in range(2)]
+    assert [result.is_cached for result in found] == [False, True]
+
+
 async def test_a_program_beside_a_question_is_resolved_as_it_stands() -> None:
     bench = Bench(pb.QueryResponse())
     asked: list[pb.ReadQuestionRequest] = []

@@ -63,7 +63,15 @@ class OneHit:
 
     async def search(self, request: pb.SearchRequest, timeout_s: float) -> pb.SearchResponse:
         hit = pb.SearchHit(id="d1", title="Rates", summary="They fell.", score=0.7, source="wire")
-        return pb.SearchResponse(results=[pb.SearchResult(status=OK, hits=[hit])])
+        return pb.SearchResponse(results=[pb.SearchResult(status=OK, hits=[hit])], is_cached=request.corpus == "held")
+
+
+async def test_a_search_is_cached_when_every_corpus_held_its_hits() -> None:
+    clients: Any = SimpleNamespace(retrieval=OneHit())
+    for corpora, is_cached in ((("held",), True), (("held", "new"), False), (("new",), False)):
+        tools = Registry([Search(clients, corpora, None, 1.0, ShownDocuments("run_1"))], 4)
+        found = await tools.call("id", ToolCall("c", "search", '{"intent": "look", "query": "rates"}'))
+        assert (found.status, found.is_cached) == (ToolStatus.OK, is_cached)
 
 
 async def test_a_hit_shows_a_model_id_time_title_and_summary_alone() -> None:

@@ -250,18 +250,20 @@ class Sheet(_message.Message):
     def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., rows: _Optional[int] = ..., digest: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class QueryResponse(_message.Message):
-    __slots__ = ("sheets", "missing", "understood", "snapshot", "matches")
+    __slots__ = ("sheets", "missing", "understood", "snapshot", "matches", "is_cached")
     SHEETS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     MATCHES_FIELD_NUMBER: _ClassVar[int]
+    IS_CACHED_FIELD_NUMBER: _ClassVar[int]
     sheets: _containers.RepeatedCompositeFieldContainer[Sheet]
     missing: _containers.RepeatedCompositeFieldContainer[_common_pb2.MissingItem]
     understood: TypedQuery
     snapshot: str
     matches: _containers.RepeatedCompositeFieldContainer[NameMatch]
-    def __init__(self, sheets: _Optional[_Iterable[_Union[Sheet, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_common_pb2.MissingItem, _Mapping]]] = ..., understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., snapshot: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[NameMatch, _Mapping]]] = ...) -> None: ...
+    is_cached: bool
+    def __init__(self, sheets: _Optional[_Iterable[_Union[Sheet, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_common_pb2.MissingItem, _Mapping]]] = ..., understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., snapshot: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[NameMatch, _Mapping]]] = ..., is_cached: bool = ...) -> None: ...
 
 class GetTableRequest(_message.Message):
     __slots__ = ("sheet_id",)

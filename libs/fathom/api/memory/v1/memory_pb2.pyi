@@ -411,18 +411,32 @@ class RecordStanceResponse(_message.Message):
     def __init__(self, stance: _Optional[_Union[Stance, _Mapping]] = ...) -> None: ...
 
 class ListStancesRequest(_message.Message):
-    __slots__ = ("entities", "page_size")
+    __slots__ = ("entities", "page_size", "page_token")
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     entities: _containers.RepeatedScalarFieldContainer[str]
     page_size: int
-    def __init__(self, entities: _Optional[_Iterable[str]] = ..., page_size: _Optional[int] = ...) -> None: ...
+    page_token: str
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListStancesResponse(_message.Message):
-    __slots__ = ("stances",)
+    __slots__ = ("stances", "next_page_token")
     STANCES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     stances: _containers.RepeatedCompositeFieldContainer[Stance]
-    def __init__(self, stances: _Optional[_Iterable[_Union[Stance, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, stances: _Optional[_Iterable[_Union[Stance, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class DeleteStanceRequest(_message.Message):
+    __slots__ = ("stance_id",)
+    STANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    stance_id: str
+    def __init__(self, stance_id: _Optional[str] = ...) -> None: ...
+
+class DeleteStanceResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class RecordFeedbackRequest(_message.Message):
     __slots__ = ("request_id", "run_id", "helpful", "tags", "comment", "edited_answer")

@@ -96,6 +96,11 @@ class MemoryServiceStub(object):
                 request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListStancesRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListStancesResponse.FromString,
                 _registered_method=True)
+        self.DeleteStance = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/DeleteStance',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.DeleteStanceRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.DeleteStanceResponse.FromString,
+                _registered_method=True)
         self.RecordFeedback = channel.unary_unary(
                 '/fathom.api.memory.v1.MemoryService/RecordFeedback',
                 request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackRequest.SerializeToString,
@@ -239,6 +244,15 @@ class MemoryServiceServicer(object):
 
     def ListStances(self, request, context):
         """Lists views that answers to the caller took earlier on entities.
+        Errors: INVALID_ARGUMENT (entities, page_size, page_token).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteStance(self, request, context):
+        """Deletes a view that an answer to the caller took; later answers are compared with what is left.
+        Errors: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -384,6 +398,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.ListStances,
                     request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListStancesRequest.FromString,
                     response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListStancesResponse.SerializeToString,
+            ),
+            'DeleteStance': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteStance,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.DeleteStanceRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.DeleteStanceResponse.SerializeToString,
             ),
             'RecordFeedback': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordFeedback,
@@ -761,6 +780,33 @@ class MemoryService(object):
             '/fathom.api.memory.v1.MemoryService/ListStances',
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListStancesRequest.SerializeToString,
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListStancesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteStance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/DeleteStance',
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.DeleteStanceRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.DeleteStanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

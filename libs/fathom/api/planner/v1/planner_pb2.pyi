@@ -666,6 +666,22 @@ class ListToolServersResponse(_message.Message):
     servers: _containers.RepeatedCompositeFieldContainer[ToolServer]
     def __init__(self, servers: _Optional[_Iterable[_Union[ToolServer, _Mapping]]] = ...) -> None: ...
 
+class ProbeToolServerRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ProbeToolServerResponse(_message.Message):
+    __slots__ = ("is_answering", "failure", "duration_ms")
+    IS_ANSWERING_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    is_answering: bool
+    failure: str
+    duration_ms: int
+    def __init__(self, is_answering: bool = ..., failure: _Optional[str] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

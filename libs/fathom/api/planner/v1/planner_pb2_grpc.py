@@ -100,6 +100,11 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersResponse.FromString,
                 _registered_method=True)
+        self.ProbeToolServer = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/ProbeToolServer',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ProbeToolServerRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ProbeToolServerResponse.FromString,
+                _registered_method=True)
         self.ListTools = channel.unary_unary(
                 '/fathom.api.planner.v1.PlannerService/ListTools',
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolsRequest.SerializeToString,
@@ -240,6 +245,14 @@ class PlannerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ProbeToolServer(self, request, context):
+        """Opens a connection of its own to one server of others' tools, asks it for its tools and says how that went.
+        Errors: NOT_FOUND (unknown server).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTools(self, request, context):
         """Lists the tools with their schemas, the intent argument included.
         """
@@ -360,6 +373,11 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.ListToolServers,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersResponse.SerializeToString,
+            ),
+            'ProbeToolServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.ProbeToolServer,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ProbeToolServerRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ProbeToolServerResponse.SerializeToString,
             ),
             'ListTools': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTools,
@@ -744,6 +762,33 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/ListToolServers',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListToolServersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ProbeToolServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/ProbeToolServer',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ProbeToolServerRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ProbeToolServerResponse.FromString,
             options,
             channel_credentials,
             insecure,

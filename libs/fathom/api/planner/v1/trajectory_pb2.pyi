@@ -180,7 +180,7 @@ class Figure(_message.Message):
     def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ToolResult(_message.Message):
-    __slots__ = ("tool_call_id", "tool", "intent", "content", "status", "duration_ms", "material")
+    __slots__ = ("tool_call_id", "tool", "intent", "content", "status", "duration_ms", "material", "is_cached")
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     INTENT_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +188,7 @@ class ToolResult(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    IS_CACHED_FIELD_NUMBER: _ClassVar[int]
     tool_call_id: str
     tool: str
     intent: str
@@ -195,7 +196,8 @@ class ToolResult(_message.Message):
     status: ToolStatus
     duration_ms: int
     material: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, tool_call_id: _Optional[str] = ..., tool: _Optional[str] = ..., intent: _Optional[str] = ..., content: _Optional[str] = ..., status: _Optional[_Union[ToolStatus, str]] = ..., duration_ms: _Optional[int] = ..., material: _Optional[_Iterable[int]] = ...) -> None: ...
+    is_cached: bool
+    def __init__(self, tool_call_id: _Optional[str] = ..., tool: _Optional[str] = ..., intent: _Optional[str] = ..., content: _Optional[str] = ..., status: _Optional[_Union[ToolStatus, str]] = ..., duration_ms: _Optional[int] = ..., material: _Optional[_Iterable[int]] = ..., is_cached: bool = ...) -> None: ...
 
 class Window(_message.Message):
     __slots__ = ("policy", "tokens")

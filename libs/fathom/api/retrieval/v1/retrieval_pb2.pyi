@@ -92,12 +92,14 @@ class SearchResult(_message.Message):
     def __init__(self, status: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., hits: _Optional[_Iterable[_Union[SearchHit, _Mapping]]] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("results", "snapshot")
+    __slots__ = ("results", "snapshot", "is_cached")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    IS_CACHED_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[SearchResult]
     snapshot: str
-    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., snapshot: _Optional[str] = ...) -> None: ...
+    is_cached: bool
+    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., snapshot: _Optional[str] = ..., is_cached: bool = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("ids", "corpus", "page_size", "page_token", "as_of", "enforce_seen_by_run", "snapshot")

@@ -4,14 +4,21 @@ import { useState } from "react";
 export interface Copying {
   // The key of the word that stands on the button.
   said: string;
-  copy: (text: string | Promise<string>) => Promise<void>;
+  // `rich` makes HTML of the text, for whatever takes it: others get the text.
+  copy: (text: string | Promise<string>, rich?: (text: string) => string | Promise<string>) => Promise<void>;
 }
 
 export function useCopy(): Copying {
   const [said, setSaid] = useState("copy");
-  const copy = async (text: string | Promise<string>): Promise<void> => {
-    const isDone = await navigator.clipboard.writeText(await text).then(() => true, () => false);
+  const copy: Copying["copy"] = async (text, rich) => {
+    const isDone = await write(await text, rich).then(() => true, () => false);
     setSaid(isDone ? "copied" : "noClipboard");
   };
   return { said, copy };
+}
+
+async function write(text: string, rich?: (text: string) => string | Promise<string>): Promise<void> {
+  if (!rich) return navigator.clipboard.writeText(text);
+  const as = (type: string, content: string): Record<string, Blob> => ({ [type]: new Blob([content], { type }) });
+  return navigator.clipboard.write([new ClipboardItem({ ...as("text/plain", text), ...as("text/html", await rich(text)) })]);
 }

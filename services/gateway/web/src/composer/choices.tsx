@@ -58,7 +58,7 @@ export function ModelChoice({ models, id = "model" }: { models: ModelList; id?: 
 }
 
 // The default first.
-const MODES = ["research", "workflow", "auto"];
+export const MODES = ["research", "workflow", "auto"];
 const EFFORTS = ["standard", "quick", "deep"];
 export const WINDOWS = ["", "off", "delete", "summarize", "hybrid"];
 const nameOfWindow = (name: string): string => word(`window${name ? name.charAt(0).toUpperCase() + name.slice(1) : "Default"}`);

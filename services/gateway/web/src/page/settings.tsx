@@ -9,12 +9,14 @@ import { NEGATIVES } from "../base/negatives";
 import { THEMES, type Theme } from "../base/preferences";
 import { useStore } from "../base/store";
 import { type Language, word } from "../base/words";
+import { MODES } from "../composer/choices";
 import { ModelSettings } from "../settings/models";
 import { SourceSettings } from "../settings/sources";
 import { StanceSettings } from "../settings/stances";
 import { CHOICES, prefer, useFacts, valueOf } from "../side/facts";
 import { Choice } from "./choice";
 import { usePage } from "./context";
+import { addressOf, useMayReview } from "./route";
 
 const LANGUAGES: Record<Language, string> = { en: "English", zh: "中文" };
 // Preferences that memory keeps, in the order of the sheet.
@@ -47,6 +49,8 @@ function General() {
           onChoose={(name) => preferences.paint(name as Theme)} />
         <Choice label={word("negativesSetting")} value={preferences.negatives} names={NEGATIVES} nameOf={(name) => word(`negatives_${name}`)}
           onChoose={(name) => preferences.enclose(name)} />
+        <Choice label={word("defaultMode")} value={MODES.find((name) => name === preferences.chosen("mode")) ?? MODES[0]!} names={MODES}
+          nameOf={(name) => `${word(`mode_${name}`)} – ${word(`mode_${name}_note`)}`} onChoose={(name) => preferences.choose("mode", name)} />
       </section>
       <section aria-label={word("answerSettings")}>
         <h3>{word("answerSettings")}</h3>
@@ -54,7 +58,24 @@ function General() {
         <RememberedFields />
         <button type="button" className="quiet" onClick={() => { layout.open(""); layout.show("memory"); }}>{word("allFacts")}</button>
       </section>
+      <Registries />
     </>
+  );
+}
+
+// Where the analysis frameworks are read, and for staff where they and the prompts are written.
+function Registries() {
+  const { layout } = usePage();
+  const mayReview = useMayReview();
+  // The staff's area is on this page, below the dialog.
+  const leave = (): void => layout.open("");
+  return (
+    <section aria-label={word("registries")}>
+      <h3>{word("registries")}</h3>
+      <p className="choice"><a href="frameworks">{word("frameworks")}</a>
+        {mayReview && <a href={addressOf("frameworks")} onClick={leave}>{word("editFrameworks")}</a>}
+        {mayReview && <a href={addressOf("prompts")} onClick={leave}>{word("editPrompts")}</a>}</p>
+    </section>
   );
 }
 

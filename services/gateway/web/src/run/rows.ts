@@ -18,6 +18,8 @@ export interface ToolRow {
   status: Status;
   ms: number;
   content: string;
+  // An equal call had the result before: nothing was looked up for this one.
+  isCached: boolean;
   material: number[];
 }
 

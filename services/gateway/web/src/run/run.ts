@@ -180,7 +180,7 @@ export class Run {
   #begin({ call, intent }: Pick<ToolCallStarted, "call" | "intent">): void {
     if (!call) return;
     const { rest } = argumentsOf(call);
-    this.rows.push({ id: call.id, tool: call.name, intent, input: rest, status: "", ms: 0, content: "", material: [] });
+    this.rows.push({ id: call.id, tool: call.name, intent, input: rest, status: "", ms: 0, content: "", isCached: false, material: [] });
   }
 
   #result(result: ToolResult, material: Material[] = []): void {
@@ -189,11 +189,11 @@ export class Run {
     let row = this.calls.findLast((candidate) => candidate.id === result.tool_call_id && !candidate.status);
     if (!row) {
       const { tool_call_id: id, tool, intent } = result;
-      row = { id, tool, intent, input: {}, status: "", ms: 0, content: "", material: [] };
+      row = { id, tool, intent, input: {}, status: "", ms: 0, content: "", isCached: false, material: [] };
       this.rows.push(row);
     }
     const status = STATUS[result.status] ?? "failed";
-    Object.assign(row, { status, ms: Number(result.duration_ms), content: result.content, material: result.material });
+    Object.assign(row, { status, ms: Number(result.duration_ms), content: result.content, isCached: result.is_cached ?? false, material: result.material });
   }
 
   #collect(material: Material[] = []): void {

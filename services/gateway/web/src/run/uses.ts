@@ -31,6 +31,14 @@ export function usesSheet(run: Answered, sheet: string): boolean {
 
 const showsFigure = (text: string, code: NonNullable<CodeItem["code"]>): boolean => code.figures.some(({ id }) => text.includes(`{{figure:${id}}}`));
 
+// What an answer rests on: the tables behind what it cites, and the documents and pages that it cites, each once.
+export function countSources(run: Answered): number {
+  const tables = run.items.flatMap(({ sheet }) => (sheet && usesSheet(run, sheet.id) ? [`sheet ${sheet.id}`] : []));
+  // A long page comes in several pieces, each with a number of its own.
+  const passages = run.items.flatMap(({ number, passage }) => (passage && run.cited.has(number) ? [`passage ${passage.id}`] : []));
+  return new Set([...tables, ...passages]).size;
+}
+
 // A document is known by its file's name, which its passages have as their source.
 export const usesDocument = (run: Answered, name: string): boolean =>
   run.items.some(({ number, passage }) => passage?.source === name && run.cited.has(number));

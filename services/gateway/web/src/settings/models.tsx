@@ -20,6 +20,7 @@ export function ModelSettings() {
     <>
       <DefaultModel models={models} />
       <p className="dim note">{word("defaultModelNote")}</p>
+      <Roles models={models} />
       <ul className="things">{models.models.map((model) => <Entry key={model.name} model={model} isDefault={model.name === models.default} />)}</ul>
     </>
   );
@@ -42,8 +43,39 @@ function DefaultModel({ models }: { models: ModelList }) {
   );
 }
 
+// The tasks that Fathom gives to models, in the order in which a question meets them.
+const ROLES = ["planner", "coder", "writer", "judge"];
+
+// Which model each task goes to; one that the operator has given to none goes to the default.
+function Roles({ models }: { models: ModelList }) {
+  const title = word("modelsByRole");
+  return (
+    <section aria-label={title}>
+      <h3>{title}</h3>
+      <ul className="things roles">{ROLES.map((role) => {
+        const given = models.models.find(({ roles }) => roles.includes(role));
+        const model = given ?? models.models.find(({ name }) => name === models.default);
+        return (
+          <li key={role} data-role={role} className="thing-head">
+            <strong>{word(`task_${role}`)}</strong><span className="spacer" />
+            {!given && <span className="dim">{word("isDefault")}</span>}<span>{model?.name ?? models.default}</span>
+            {model && <State model={model} />}
+          </li>
+        );
+      })}</ul>
+      <p className="dim note">{word("modelsByRoleNote")} <code>policy.roles</code></p>
+    </section>
+  );
+}
+
+const stateOf = (model: Model): string => model.state.replace("MODEL_STATE_", "").toLowerCase();
+
+function State({ model }: { model: Model }) {
+  const state = stateOf(model);
+  return <Chip tone={TONES[state] ?? "dim"}>{word(`model_${state}`)}</Chip>;
+}
+
 function Entry({ model, isDefault }: { model: Model; isDefault: boolean }) {
-  const state = model.state.replace("MODEL_STATE_", "").toLowerCase();
   const facts = [
     // A family that nobody knows says less than the engine does.
     model.family && model.family !== "unknown" ? model.family : model.engine,
@@ -59,10 +91,10 @@ function Entry({ model, isDefault }: { model: Model; isDefault: boolean }) {
         {model.roles.map((role) => <span key={role} className="tag">{word(`role_${role}`)}</span>)}
         <span className="spacer" />
         {model.credential === "CREDENTIAL_MISSING" && <Chip tone="bad">{word("keyMissing")}</Chip>}
-        <Chip tone={TONES[state] ?? "dim"}>{word(`model_${state}`)}</Chip>
+        <State model={model} />
       </div>
       <p className="dim">{facts}</p>
-      {state === "failed" && <p className="failed">{model.detail}</p>}
+      {stateOf(model) === "failed" && <p className="failed">{model.detail}</p>}
     </li>
   );
 }

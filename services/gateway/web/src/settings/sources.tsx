@@ -76,8 +76,9 @@ function useProbe({ kind, name }: Source): UseMutationResult<Probe, unknown, voi
   });
 }
 
-// A vendor that is on, and a database; who may not try is told nothing of their operation either.
-const canBeTried = ({ kind, state, operation }: Source): boolean => Boolean(operation) && (kind === "database" || (kind === "vendor" && state !== "off"));
+// Bundled tables are read when the service starts, and what is off is not asked; who may not try is told nothing of the
+// sources' operation either.
+const canBeTried = ({ kind, state, operation }: Source): boolean => Boolean(operation) && kind !== "bundled" && state !== "off";
 
 function ProbeResult({ probe: { data, error } }: { probe: UseMutationResult<Probe, unknown, void> }) {
   const failure = error ? asProblem(error).message : data?.failure ?? "";

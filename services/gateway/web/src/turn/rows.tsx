@@ -63,6 +63,7 @@ function ToolCallRow({ row }: { row: ToolRow }) {
       <summary>
         <span className="icon" aria-hidden>{ICONS[row.tool] ?? "•"}</span><span className="tool">{row.tool}</span>
         <span className="intent">{row.intent}</span><span className="args dim mono">{shortInputOf(row)}</span>
+        {row.isCached && <span className="state cached" title={word("cachedResult")}>{word("cachedTokens")}</span>}
         {isRunning ? <span className="spin" role="img" aria-label={word("running")} />
           : <span className={`state ${row.status}`}>{`${MARKS[row.status]} ${word(row.status).toLowerCase()}`}</span>}
         <span className="ms">{isRunning ? "" : duration(row.ms)}</span>

@@ -40,5 +40,6 @@ function CopyAnswer({ run }: { run: Run }) {
   const { said, copy } = useCopy();
   // With tables and references in place of marks; what the page has, where the server cannot be reached.
   const read = (): Promise<string> => markdownOf(run.id).catch(() => run.text);
-  return <button type="button" className="quiet" onClick={() => void copy(read())}>{word(said)}</button>;
+  const rich = async (text: string): Promise<string> => (await import("../answer/rich")).asHtml(text);
+  return <button type="button" className="quiet" title={word("copyAnswer")} onClick={() => void copy(read(), rich)}>{word(said)}</button>;
 }

@@ -4,6 +4,7 @@ import { useRef, useState } from "react";
 import { count, duration } from "../base/format";
 import { counted, plural, word } from "../base/words";
 import type { Run } from "../run/run";
+import { countSources } from "../run/uses";
 import { TraceRow } from "./rows";
 import type { Turn } from "./turn";
 
@@ -26,6 +27,7 @@ export function Trace({ turn }: { turn: Turn }) {
         <summary ref={line} onClick={(event) => { event.preventDefault(); setChosen(!isOpen); }}>
           {!run.over && <span className="spin" role="img" aria-label={word("running")} />}
           <span className="intent">{run.over ? summaryOf(run) : turn.note || sayNow(run)}</span>
+          {!run.over && run.calls.length > 0 && <span className="dim step">{word("stepNow").replace("{n}", String(run.calls.length))}</span>}
           <Fullness run={run} />
           <Clock run={run} />
         </summary>
@@ -64,8 +66,8 @@ function summaryOf(run: Run): string {
   const calls = run.calls.length;
   const parts = [word(run.state), ...(run.protocol === "PROTOCOL_WORKFLOW" ? [word("mode_workflow")] : []), counted(calls, "steps")];
   const sheets = run.of("sheet").length;
-  const passages = run.of("passage").length;
-  if (passages) parts.push(counted(passages, "n_sources"));
+  const sources = countSources(run);
+  if (sources) parts.push(counted(sources, "n_sources"));
   if (sheets) parts.push(counted(sheets, "sheets"));
   return parts.join(" · ");
 }
