@@ -232,6 +232,12 @@ def test_the_engine_sees_a_hole(documents: tuple[Document, ...]) -> None:
 @pytest.mark.parametrize("port", [443, 6443])
 def test_the_api_server_is_reached_by_rays_autoscaler_alone(port: int) -> None:
     documents = render("helm4", CHART / "ci" / "gpu-values.yaml")
+    fixed = ("training.job.maxWorkers=0", "training.jobs.evening.maxWorkers=0")
+    settled = render("helm4", CHART / "ci" / "gpu-values.yaml", "demo", *fixed)
     # The Service's address and the server's own: which of them a network plugin looks at differs.
     server = End(address="10.96.0.1" if port == 443 else "192.168.1.10")
-    assert {name for name, end in ends(documents).items() if allows(documents, end, server, port)} == {"policy"}
+    assert {name for name, end in ends(documents).items() if allows(documents, end, server, port)} == {
+        "policy",
+        "trainer",
+    }
+    assert {name for name, end in ends(settled).items() if allows(settled, end, server, port)} == {"policy"}

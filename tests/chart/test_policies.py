@@ -35,10 +35,11 @@ def test_every_pod_meets_the_restricted_profile(documents: tuple[Document, ...])
 
 
 def test_no_pod_has_a_token_and_every_scratch_has_a_bound(documents: tuple[Document, ...]) -> None:
-    # The head of policy's Ray cluster, when its workers follow the load: the autoscaler asks the API server.
+    # The head of a Ray cluster whose workers follow the load: the autoscaler asks the API server.
+    ray = {"RayService": "rayClusterConfig", "RayJob": "rayClusterSpec"}
     asking = {
-        f"RayService/{document['metadata']['name']}/head" for document in documents
-        if document["kind"] == "RayService" and document["spec"]["rayClusterConfig"].get("enableInTreeAutoscaling")
+        f"{document['kind']}/{document['metadata']['name']}/head" for document in documents
+        if document["kind"] in ray and document["spec"][ray[document["kind"]]].get("enableInTreeAutoscaling")
     }  # fmt: skip
     for name, labels, spec in pods(documents):
         scaling = name in asking

@@ -90,9 +90,7 @@ def find_broken_rules(document: Document) -> list[str]:
     if spec.get("submissionMode") == "SidecarMode" and "submitterPodTemplate" in spec:
         found.append("SidecarMode has no submitter")
     found += [key for key in ("activeDeadlineSeconds", "preRunningDeadlineSeconds") if spec.get(key, 1) <= 0]
-    for group in spec.get("rayClusterSpec", {}).get("workerGroupSpecs", ()):
-        if not group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]:
-            found.append(f"replicas of {group['groupName']}")
+    found += find_broken_scaling(spec.get("rayClusterSpec", {}))
     queue = document["metadata"]["labels"].get("kueue.x-k8s.io/queue-name")
     if queue and not (spec.get("suspend") and spec.get("shutdownAfterJobFinishes")):
         found.append("Kueue owns suspend and needs shutdownAfterJobFinishes")
@@ -115,6 +113,24 @@ def find_broken_deletion(spec: Document) -> list[str]:
         if key in seen:
             found.append(f"two rules of deletion for {key}")
         seen.add(key)
+    return found
+
+
+def find_broken_scaling(cluster: Document) -> list[str]:
+    """Return the rules of worker groups that a Ray cluster breaks: the operator's, and those of Ray's autoscaler v2."""
+    found, groups = [], cluster.get("workerGroupSpecs", ())
+    for group in groups:
+        if not group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]:
+            found.append(f"replicas of {group['groupName']}")
+        # The operator makes `replicas` pods and nobody would ever change that.
+        if group["minReplicas"] < group["maxReplicas"] and not cluster.get("enableInTreeAutoscaling"):
+            found.append(f"{group['groupName']} has bounds and no autoscaler")
+    if cluster.get("enableInTreeAutoscaling"):
+        templates = [cluster["headGroupSpec"]["template"], *(group["template"] for group in groups)]
+        if any(template["spec"]["restartPolicy"] != "Never" for template in templates):
+            found.append("v2 wants pods that are never restarted")
+        if not templates[0]["spec"]["automountServiceAccountToken"]:
+            found.append("the autoscaler has no token for the API server")
     return found
 
 
@@ -164,6 +180,7 @@ def test_the_rules_see_what_breaks_them() -> None:
         ({"submissionMode": "Sidecar"}, "submissionMode"),
         ({"clusterSelector": {"a": "b"}}, "exactly one"),
         ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds"),
+        ({"rayClusterSpec": job["spec"]["rayClusterSpec"] | {"enableInTreeAutoscaling": True}}, "no token"),
     ):
         assert any(said in line for line in find_broken_rules({**job, "spec": job["spec"] | change})), said
 
@@ -200,3 +217,28 @@ def test_a_job_of_the_values_has_a_place_of_its_own() -> None:
     assert cluster["headGroupSpec"]["template"]["spec"]["nodeSelector"] == {"disk": "fast"}
     (workers,) = cluster["workerGroupSpecs"]
     assert workers["template"]["spec"]["nodeSelector"] == {"pool": "gpu-spot"}
+
+
+def test_workers_of_a_training_come_and_go_where_the_values_say_so() -> None:
+    documents = by_key(render("helm4", CHART / "ci" / "gpu-values.yaml"))
+    job = json.loads(documents["ConfigMap", "demo-fathom-rayjob"]["data"]["rayjob.json"])
+    bounds = {}
+    for found in (job, documents["RayJob", "demo-fathom-evening"]):
+        cluster = found["spec"]["rayClusterSpec"]
+        assert cluster["enableInTreeAutoscaling"] is True
+        assert cluster["autoscalerOptions"]["version"] == "v2"
+        # What the trainer's account may, submitting trainings, is nothing that code of a training needs.
+        assert cluster["headGroupSpec"]["template"]["spec"]["serviceAccountName"] == "demo-fathom-autoscaler"
+        (group,) = cluster["workerGroupSpecs"]
+        assert group["template"]["spec"]["serviceAccountName"] == "demo-fathom-trainer"
+        bounds[found["metadata"]["name"]] = (group["replicas"], group["minReplicas"], group["maxReplicas"])
+    assert bounds == {"template": (4, 4, 8), "demo-fathom-evening": (0, 0, 2)}
+    roles = [one["metadata"]["name"] for one in documents.values() if one["kind"] == "RoleBinding"]
+    assert roles == ["demo-fathom-trainer"], "the operator binds the autoscaler's account to the pods of its cluster"
+
+
+def test_workers_stay_where_the_values_do_not_say_so() -> None:
+    documents = by_key(render("helm4", CHART / "ci" / "minimal-values.yaml"))
+    cluster = json.loads(documents["ConfigMap", "demo-fathom-rayjob"]["data"]["rayjob.json"])["spec"]["rayClusterSpec"]
+    assert not {"enableInTreeAutoscaling", "autoscalerOptions"} & cluster.keys()
+    assert ("ServiceAccount", "demo-fathom-autoscaler") not in documents

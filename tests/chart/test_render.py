@@ -135,6 +135,10 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         ((*ROUTE, "gateway.httpRoute.hostnames[0]=*.example.com"), r"gateway.allowedHosts is needed: .*\*.example.com"),
         (("gateway.grpcRoute.enabled=true",), "ingressNamespace is needed"),
         (("policyRayService.enabled=true", "policyRayService.autoscaling=true"), "apiServer is needed"),
+        (("training.job.maxWorkers=4",), "maxWorkers: networkPolicy.apiServer is needed"),
+        (("training.job.maxWorkers=4", "training.queue=q"), "maxWorkers: Kueue admits a training with all its workers"),
+        (("training.job.maxWorkers=2", "training.job.workers=4"), "maxWorkers is 2, less than the 4 of workers"),
+        (("training.jobs.a.maxWorkers=3",), "maxWorkers: networkPolicy.apiServer is needed"),
         (("nats.storage.size=500Mi",), "whole number of Gi"),
         (("nats.resources.limits.memory=500m",), "500m is no size of memory"),
         (

@@ -40,6 +40,10 @@ def train(
     kubeconfig: Kubeconfig = None,
     job_id: Annotated[str, typer.Option(help="With --on-cluster: the same id again finds the same job.")] = "",
     workers: Annotated[Optional[int], typer.Option(help="Ray workers; by default the release's.", min=0)] = None,  # noqa: UP045
+    max_workers: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Ray workers at most, which come and go with the load; by default the release's.", min=0),
+    ] = None,
     gpus: Annotated[Optional[int], typer.Option(help="GPUs per worker; by default the release's.", min=0)] = None,  # noqa: UP045
     follow: Annotated[
         bool, typer.Option("--follow/--detach", help="Follow the job to its end, or only submit it.")
@@ -55,7 +59,15 @@ def train(
 
         more = [f"rollout.replay={replay}"] if replay else []
         asked = Asked(
-            algorithm, config or [], [*(overrides or []), *more], job_id, workers, gpus, follow=follow, stop=stop
+            algorithm,
+            config or [],
+            [*(overrides or []), *more],
+            job_id,
+            workers,
+            gpus,
+            max_workers,
+            follow=follow,
+            stop=stop,
         )
         raise typer.Exit(train_on_cluster(asked, ReleasePlace(release, namespace, context, kubeconfig)))
     from fathom.trainers.commands.local_run import Wanted, run_training

@@ -34,6 +34,7 @@ class Asked:
     job: str = ""
     workers: int | None = None
     gpus: int | None = None
+    max_workers: int | None = None
     follow: bool = True
     stop: bool = False
     """Ctrl-C deletes the job; otherwise it goes on."""
@@ -46,7 +47,7 @@ class Asked:
         from fathom.trainers.config.tree import merge_layers
         from fathom.trainers.jobs.registry import load_settings
 
-        wanted = Wanted(self.algorithm, "", self.job or new_job(), self.workers, self.gpus)
+        wanted = Wanted(self.algorithm, "", self.job or new_job(), self.workers, self.gpus, self.max_workers)
         # Here, where a wrong setting costs a second; in the pod it would cost the wait for a node.
         check_places(load_settings(self.algorithm, self.files, self.overrides))
         said: dict[str, Any] = merge_layers(self.files, self.overrides)

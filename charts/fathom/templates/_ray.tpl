@@ -34,7 +34,7 @@ metadata:
   labels:
     {{- include "fathom.labels" (list $root .component) | nindent 4 }}
 spec:
-  serviceAccountName: {{ include "fathom.account" (list $root .component) }}
+  serviceAccountName: {{ include "fathom.account" (list $root (.account | default .component)) }}
   automountServiceAccountToken: {{ .token | default false }}
   enableServiceLinks: false
   restartPolicy: Never
@@ -104,10 +104,56 @@ spec:
     {{- end }}
 {{- end -}}
 
+{{/* "true" when the workers of a training come and go: (list root job), job as in training.jobs. */}}
+{{- define "fathom.isElastic" -}}
+{{- $job := mergeOverwrite (deepCopy (index . 0).Values.training.job) (deepCopy (index . 1)) -}}
+{{- if gt (int $job.maxWorkers) (int $job.workers) }}true{{ end -}}
+{{- end -}}
+
+{{/* "true" when those of any training of the release do. */}}
+{{- define "fathom.hasElastic" -}}
+{{- $found := include "fathom.isElastic" (list . dict) -}}
+{{- range .Values.training.jobs }}{{ $found = $found | default (include "fathom.isElastic" (list $ .)) }}{{ end -}}
+{{- $found -}}
+{{- end -}}
+
+{{/* Ray's autoscaler beside a head: (list root seconds), seconds after which a worker without work goes. */}}
+{{- define "fathom.rayAutoscaler" -}}
+enableInTreeAutoscaling: true
+autoscalerOptions:
+  version: v2
+  idleTimeoutSeconds: {{ index . 1 }}
+  resources:
+    requests: {cpu: 100m, memory: 256Mi}
+    limits: {cpu: 500m, memory: 512Mi}
+  securityContext:
+    {{- include "fathom.containerSecurity" (index . 0) | nindent 4 }}
+  volumeMounts:
+    - {name: tmp, mountPath: /tmp}
+{{- end -}}
+
+{{/* Refuses what an elastic training cannot have: (list root job). */}}
+{{- define "fathom.checkElastic" -}}
+{{- $root := index . 0 -}}{{- $job := index . 1 -}}
+{{- if and $job.maxWorkers (lt (int $job.maxWorkers) (int $job.workers)) }}
+{{- fail (printf "training.job.maxWorkers is %d, less than the %d of workers; 0 keeps their number" (int $job.maxWorkers) (int $job.workers)) }}
+{{- end }}
+{{- if include "fathom.isElastic" (list $root $job) }}
+{{- if $root.Values.training.queue }}
+{{- fail "training.job.maxWorkers: Kueue admits a training with all its workers or not at all. Set it to 0, or training.queue to \"\"" }}
+{{- end }}
+{{- if and $root.Values.networkPolicy.enabled (not $root.Values.networkPolicy.apiServer) }}
+{{- fail "training.job.maxWorkers: networkPolicy.apiServer is needed, where Ray's autoscaler finds the API server" }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* A RayJob: (dict root name job), job = {entrypoint, workers, gpus, resources, placement, deadlineSeconds, ttlSeconds}. */}}
 {{- define "fathom.rayjob" -}}
 {{- $root := .root -}}{{- $job := mergeOverwrite (deepCopy $root.Values.training.job) (deepCopy .job) -}}
 {{- $env := include "fathom.trainerEnv" $root -}}
+{{- include "fathom.checkElastic" (list $root $job) -}}
+{{- $isElastic := include "fathom.isElastic" (list $root $job) -}}
 apiVersion: ray.io/v1
 kind: RayJob
 metadata:
@@ -168,16 +214,19 @@ spec:
           emptyDir: {sizeLimit: 1Gi}
   rayClusterSpec:
     rayVersion: {{ $root.Values.training.rayVersion | quote }}
+    {{- if $isElastic }}
+    {{- include "fathom.rayAutoscaler" (list $root $job.idleSeconds) | nindent 4 }}
+    {{- end }}
     headGroupSpec:
       rayStartParams: {dashboard-host: "0.0.0.0", num-cpus: {{ $job.headCpus | quote }}}
       template:
-        {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-head" "resources" $job.headResources "gpus" 0 "env" $env "placement" $job.headPlacement) | nindent 8 }}
-    {{- if $job.workers }}
+        {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-head" "resources" $job.headResources "gpus" 0 "env" $env "placement" $job.headPlacement "token" (eq $isElastic "true") "account" (ternary "autoscaler" "" (eq $isElastic "true"))) | nindent 8 }}
+    {{- if or $job.workers $isElastic }}
     workerGroupSpecs:
       - groupName: learners
         replicas: {{ $job.workers }}
         minReplicas: {{ $job.workers }}
-        maxReplicas: {{ $job.workers }}
+        maxReplicas: {{ max $job.workers $job.maxWorkers }}
         rayStartParams: {}
         template:
           {{- include "fathom.rayPod" (dict "root" $root "component" "trainer" "container" "ray-worker" "resources" $job.resources "gpus" $job.gpus "env" $env "placement" $job.placement) | nindent 10 }}

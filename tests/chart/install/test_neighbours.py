@@ -63,8 +63,9 @@ def test_trainings_make_room_for_production_and_names_are_the_releases_own() -> 
     }
     assert values == {"research-demo-fathom-production": 1000, "research-demo-fathom-training": 100}
     for name, labels, spec in pods(documents):
-        if labels[NAME] != "tests" and "submitter" not in name:
-            assert spec["priorityClassName"] == "research-demo-fathom-production", name
+        if labels[NAME] != "tests":
+            kind = "training" if labels[NAME] == "trainer" else "production"
+            assert spec["priorityClassName"] == f"research-demo-fathom-{kind}", name
     (held,) = [one for (_, name), one in by_key(documents).items() if name.endswith("-rayjob")]
     assert '"priorityClassName":"research-demo-fathom-training"' in held["data"]["rayjob.json"]
     # Whoever has classes of their own keeps them.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import statistics
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,11 @@ async def walk(journal: Journal, found: Cluster) -> None:
     with journal.step("kill") as record:
         # A killed service with one pod is away for as long as its start takes: whoever asks it alone notices, and a
         # question must not.
-        async with using(found, record, "kill", {"question"}) as losses:
+        async with using(found, record, "kill", {"question"}) as users:
             for pod in [pod for pod in found.pods if pod.workload.component in ALL_SERVICES]:
                 began = time.time()
                 await kill(found, pod)
-                losses.append(Window(pod.workload.component, began, time.time()))
+                await users.settle(Window(pod.workload.component, began, time.time()))
     with journal.step("scale") as record:
         async with using(found, record, "scale"):
             for name in SCALED:
@@ -132,41 +133,74 @@ async def ask_smoke_question(found: Cluster) -> str:
     return f"{len(answer['cited'])} citations"
 
 
+@dataclass
+class Users:
+    """Users of all services at work, and what was taken from them."""
+
+    log: Path
+    losses: list[Window] = field(default_factory=list)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the operations that have ended."""
+        return operations(self.log.read_text())
+
+    async def settle(self, loss: Window) -> None:
+        """Record a loss, and wait until everybody has ended an operation that began after it.
+
+        One slow operation would otherwise count for whatever is taken away next, too.
+        """
+        self.losses.append(loss)
+        await eventually(lambda: is_over(loss, self.read()), within_s=READY_S)
+
+
 @asynccontextmanager
-async def using(found: Cluster, record: Record, name: str, kept: Set[str] | None = None) -> AsyncIterator[list[Window]]:
+async def using(found: Cluster, record: Record, name: str, kept: Set[str] | None = None) -> AsyncIterator[Users]:
     """Have users of all services at work within the block; raise ``Lost`` when one failed.
 
-    ``kept`` names the users who must not notice; without it, none may. The block may add what it has taken away, and
-    when, to the list that it gets: the record then says what each of these cost.
+    ``kept`` names the users who must not notice; without it, none may. The block may tell the users that it gets what
+    it has taken away, and when: the record then says what each of these losses cost.
     """
     pod = running(hook(found.documents, "test"), f"load-{name}", load_command(found))
-    load, losses = await found.launch(pod), list[Window]()
+    load = await found.launch(pod)
+    users = Users(load.log)
     try:
-        await eventually(lambda: len(operations(load.log.read_text())) >= 20, within_s=READY_S)
-        yield losses
+        await eventually(lambda: len(users.read()) >= 20, within_s=READY_S)
+        yield users
     finally:
         status = await end_load(load)
-    done = operations(load.log.read_text())
+    done = users.read()
     lost = [item for item in done if "error" in item]
-    record.detail = f"{len(done) - len(lost)} of {len(done)} operations good, {describe_waits(done, losses)}"
+    record.detail = f"{len(done) - len(lost)} of {len(done)} operations good, {describe_waits(done, users.losses)}"
     if status or any(kept is None or item["what"] in kept for item in lost):
         raise Lost(f"{record.detail}: {lost[:3]} {tail(load.log, 500) if status else ''}")
 
 
+def is_over(loss: Window, done: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether everybody has ended an operation that began after the loss."""
+    return {item["what"] for item in done} == {item["what"] for item in done if item["began"] >= loss.ended}
+
+
 def describe_waits(done: Sequence[Mapping[str, Any]], losses: Sequence[Window]) -> str:
-    """Return the longest operation with its name, and the longest of those beside each loss."""
+    """Return the longest operation with its name, and of those beside each loss what it took, and usually takes."""
     said = [f"the longest {describe_longest(done)}"]
+    spans = [vars(window) for window in losses]
+    calm = [item for item in done if not any(during([item], span) for span in spans)]
     for component in dict.fromkeys(window.name for window in losses):
         # Several pods of a component are one kind of loss.
-        spans = [vars(window) for window in losses if window.name == component]
-        beside = [item for span in spans for items in during(done, span).values() for item in items]
-        said.append(f"{component} {describe_longest(beside)}" if beside else f"{component} nobody")
+        own = [span for span in spans if span["name"] == component]
+        beside = [item for span in own for items in during(done, span).values() for item in items]
+        said.append(f"{component} {describe_longest(beside, calm)}" if beside else f"{component} nobody")
     return "; ".join([", by what was lost: ".join(said[:2]), *said[2:]])
 
 
-def describe_longest(done: Sequence[Mapping[str, Any]]) -> str:
-    longest = max(done, key=lambda item: float(item["seconds"]))
-    return f"{longest['seconds']:.1f} s ({longest['what']})"
+def describe_longest(done: Sequence[Mapping[str, Any]], calm: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the operation that took longest beyond its kind's median among those where nothing was lost."""
+    kinds = {item["what"] for item in done}
+    usual = {kind: [float(item["seconds"]) for item in calm if item["what"] == kind] for kind in kinds}
+    medians = {kind: statistics.median(seconds) for kind, seconds in usual.items() if seconds}
+    worst = max(done, key=lambda item: float(item["seconds"]) - medians.get(item["what"], 0.0))
+    what, seconds = worst["what"], float(worst["seconds"])
+    return f"{seconds:.1f} s ({what}" + (f", usually {medians[what]:.1f})" if what in medians else ")")
 
 
 async def restart_each(found: Cluster, names: Sequence[str]) -> None:

@@ -238,16 +238,28 @@ async def test_a_simulated_installation_that_fails_ends_the_journey(
 
 def test_the_longest_wait_is_told_of_each_loss() -> None:
     done = [
+        {"what": "question", "began": 1.0, "seconds": 2.0},
         {"what": "policy", "began": 10.0, "seconds": 22.4},
+        {"what": "question", "began": 31.0, "seconds": 1.0},
         {"what": "question", "began": 34.0, "seconds": 3.0},
         {"what": "memory", "began": 70.0, "seconds": 0.1},
     ]
     losses = [Window("policy", 11.0, 30.0), Window("planner", 33.0, 33.5), Window("planner", 34.5, 36.0)]
     losses.append(Window("nats", 50.0, 51.0))
     assert simulated.describe_waits(done, losses) == (
-        "the longest 22.4 s (policy), by what was lost: policy 22.4 s (policy); planner 3.0 s (question); nats nobody"
+        "the longest 22.4 s (policy), by what was lost: policy 22.4 s (policy); "
+        "planner 3.0 s (question, usually 1.5); nats nobody"
     )
     assert simulated.describe_waits(done, []) == "the longest 22.4 s (policy)"
+
+
+def test_a_loss_counts_alone() -> None:
+    """One operation of 16 s counted for the six pods that were killed while it ran."""
+    loss = Window("policy", 2.0, 3.0)
+    # The second question was asked while policy was away.
+    done = [{"what": what, "began": began} for what, began in (("question", 1.0), ("memory", 3.5), ("question", 2.5))]
+    assert not simulated.is_over(loss, done)
+    assert simulated.is_over(loss, [*done, {"what": "question", "began": 3.1}])
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

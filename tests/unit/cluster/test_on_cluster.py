@@ -104,6 +104,49 @@ def test_workers_and_gpus_replace_the_templates(cluster: Cluster) -> None:
     )
 
 
+def load_golden(name: str) -> Object:
+    """Return the template of a reviewed rendering, as a release of these values has it."""
+    golden = (Path(__file__).parents[2] / "golden" / "chart" / f"{name}.yaml").read_text()
+    documents = yaml.load_all(golden, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    (held,) = [one for one in documents if one["metadata"]["name"] == "demo-fathom-rayjob"]
+    found: Object = json.loads(held["data"]["rayjob.json"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "bounds"),
+    [({}, (4, 8)), ({"workers": 2, "max_workers": 6}, (2, 6)), ({"max_workers": 5}, (4, 5)),
+     ({"workers": 0, "max_workers": 3}, (0, 3)), ({"workers": 6}, (6, 6)), ({"max_workers": 4}, (4, 4))],
+)  # fmt: skip
+def test_workers_come_and_go_between_their_bounds(given: dict[str, int], bounds: tuple[int, int]) -> None:
+    job = fill_template(load_golden("gpu"), Wanted("grpo", "", "a1", **given), "demo")
+    cluster = job["spec"]["rayClusterSpec"]
+    (group,) = cluster["workerGroupSpecs"]
+    assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (bounds[0], *bounds)
+    # A token for the API server goes with the autoscaler alone.
+    scales = bounds[0] < bounds[1]
+    assert cluster.get("enableInTreeAutoscaling", False) is scales
+    assert ("autoscalerOptions" in cluster) is scales
+    assert cluster["headGroupSpec"]["template"]["spec"]["automountServiceAccountToken"] is scales
+    assert find_broken_rules(job) == []
+
+
+def test_a_training_without_workers_needs_no_autoscaler() -> None:
+    cluster = fill_template(load_golden("gpu"), Wanted("grpo", "", "a1", workers=0), "demo")["spec"]["rayClusterSpec"]
+    assert not {"workerGroupSpecs", "enableInTreeAutoscaling", "autoscalerOptions"} & cluster.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [("gpu", {"workers": 4, "max_workers": 2}, "is 2, fewer than the 4 workers"),
+     ("minimal", {"max_workers": 4}, "training.job.maxWorkers")],
+)  # fmt: skip
+def test_bounds_that_no_release_can_keep_are_refused(name: str, given: dict[str, int], said: str) -> None:
+    with pytest.raises(InvalidField, match=said) as refused:
+        fill_template(load_golden(name), Wanted("grpo", "", "a1", **given), "demo")
+    assert refused.value.metadata["field"] == "max_workers"
+
+
 def test_a_training_belongs_to_its_release_and_goes_with_it(server: FakeApiServer, place: ReleasePlace) -> None:
     """Kubernetes deletes what belongs to the ConfigMap when ``helm uninstall`` deletes that."""
     assert train_on_cluster(make_request(follow=False), place) == 0
@@ -124,10 +167,7 @@ def test_older_crds_are_named_with_what_mends_it(server: FakeApiServer, cluster:
 
 def test_the_queue_of_the_values_stays_on_the_job() -> None:
     """Kueue owns suspend from the first moment."""
-    golden = (Path(__file__).parents[2] / "golden" / "chart" / "full.yaml").read_text()
-    documents = yaml.load_all(golden, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    (held,) = [one for one in documents if one["metadata"]["name"] == "demo-fathom-rayjob"]
-    job = fill_template(json.loads(held["data"]["rayjob.json"]), Wanted("grpo", "", "a1", workers=2), "demo")
+    job = fill_template(load_golden("full"), Wanted("grpo", "", "a1", workers=2), "demo")
     assert job["metadata"]["labels"][QUEUE] == "training"
     assert job["spec"]["suspend"] is True
     assert find_broken_rules(job) == []

@@ -21,6 +21,7 @@ ASKED = "fathom/asked"
 # KubeRay's limit on names; Linux' limit on one variable is 128 KiB.
 NAME_CHARS, SETTINGS_BYTES = 47, 100_000
 GPU = "nvidia.com/gpu"
+SCALES = "enableInTreeAutoscaling"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Wanted:
     """A training to run on a cluster.
 
     ``settings`` is YAML that overrides the algorithm's defaults; ``job`` makes the name, and submitting the same job
-    again finds the first; ``workers`` and ``gpus`` override the template's where they are given.
+    again finds the first; ``workers``, ``max_workers`` and ``gpus`` override the template's where they are given.
     """
 
     algorithm: str
@@ -36,6 +37,7 @@ class Wanted:
     job: str = ""
     workers: int | None = None
     gpus: int | None = None
+    max_workers: int | None = None
 
     @property
     def name(self) -> str:
@@ -48,7 +50,9 @@ class Wanted:
 
     def request_hash(self, release: str) -> str:
         """Return the hash of everything but the name."""
-        return content_hash([release, self.algorithm, self.settings, self.workers, self.gpus])
+        # Only where it is given: jobs that earlier versions submitted keep their hash.
+        more = [] if self.max_workers is None else [self.max_workers]
+        return content_hash([release, self.algorithm, self.settings, self.workers, self.gpus, *more])
 
 
 def new_job() -> str:
@@ -118,23 +122,45 @@ def fill_template(template: Mapping[str, Any], wanted: Wanted, release: str) -> 
 
 
 def set_workers(cluster: Object, wanted: Wanted) -> None:
-    """Set the number of workers and their GPUs where they are given.
+    """Set the least and the largest number of workers, and their GPUs, where they are given.
 
-    Raises ``InvalidField("workers")`` without a group.
+    Raises ``InvalidField`` for workers without a group, and for more of them than the template lets come and go.
     """
     groups = cluster.get("workerGroupSpecs") or []
-    if wanted.workers == 0:
-        cluster.pop("workerGroupSpecs", None)
-        return
     if (wanted.workers or wanted.gpus) and not groups:
         raise InvalidField("workers", "the release's template has none: set training.job.workers in its values")
-    if wanted.workers is not None:
-        groups[0] |= dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), wanted.workers)
-    if wanted.gpus is not None:
+    if groups:
+        set_bounds(cluster, groups[0], wanted)
+    elif wanted.max_workers:
+        raise InvalidField("max_workers", FIXED)
+    if wanted.workers == 0 and not cluster.get(SCALES):
+        cluster.pop("workerGroupSpecs", None)
+    elif wanted.gpus is not None:
         for container in groups[0]["template"]["spec"]["containers"][:1]:
             container["resources"].setdefault("limits", {})[GPU] = wanted.gpus
             if not wanted.gpus:
                 del container["resources"]["limits"][GPU]
+
+
+def set_bounds(cluster: Object, group: Object, wanted: Wanted) -> None:
+    """Set between how many and how many workers a group has; a cluster whose bounds are equal needs no autoscaler.
+
+    Raises ``InvalidField("max_workers")`` for fewer than the least, and for more where the template has no autoscaler.
+    """
+    least = group["minReplicas"] if wanted.workers is None else wanted.workers
+    # A given number of workers is exact unless more of them are asked for.
+    most = wanted.max_workers
+    if most is None:
+        most = group["maxReplicas"] if wanted.workers is None else least
+    if most < least:
+        raise InvalidField("max_workers", f"is {most}, fewer than the {least} workers to begin with")
+    if most > least and not cluster.get(SCALES):
+        raise InvalidField("max_workers", FIXED)
+    group |= {"replicas": least, "minReplicas": least, "maxReplicas": most}
+    if most == least and cluster.pop(SCALES, False):
+        cluster.pop("autoscalerOptions", None)
+        # Only the autoscaler asks the API server.
+        cluster["headGroupSpec"]["template"]["spec"]["automountServiceAccountToken"] = False
 
 
 def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
@@ -160,6 +186,10 @@ def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
         raise Conflict(message, metadata={"field": "job_id"}) from error
 
 
+FIXED = (
+    "the workers of the release's template cannot come and go: set training.job.maxWorkers in its values, and "
+    "networkPolicy.apiServer for the autoscaler"
+)
 OLD_OPERATOR = (
     "KubeRay's operator, or its CRDs, are older than the chart (1.7): an administrator upgrades both, CRDs first, "
     "since helm upgrade leaves them as they are"
