@@ -7,12 +7,13 @@ In the store, ``retrieval/blobs/<sha256>`` are files, shared by all snapshots th
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -37,6 +38,9 @@ from fathom.services.retrieval.corpus.snapshot import (
 )
 from fathom.services.retrieval.documents.model import Document, hash64, parse_document
 from fathom.transport.store import ObjectStore
+
+# Of the folders in which snapshots are built, and of the file that says whether any process does so.
+BUILDING, LOCK = "building-", "lock"
 
 Report = Callable[[int, str], None]
 """Receives the number of each line that is left out, and the reason."""
@@ -64,13 +68,34 @@ class SnapshotStore:
         self._folder = Path()
 
     def start(self) -> None:
-        """Create the folder; a temporary one when none was given."""
+        """Create the folder, a temporary one when none was given, and remove what killed builds have left in it."""
         if self._given is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="fathom-retrieval-")
             self._folder = Path(self._scratch.name)
         else:
             self._folder = self._given.resolve()
             self._folder.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the folders of builds that ended with their process; none while any process builds here."""
+        with (self._folder / LOCK).open("w") as lock, suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in self._folder.glob(f"*/{BUILDING}*"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _open_building(self, corpus: str) -> Iterator[Path]:
+        """Yield an empty folder to build in; it is removed at the end, or at the next start if this process dies."""
+        # All who build share the lock, which the kernel gives back for a process that is killed.
+        with (self._folder / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            folder = self._folder / corpus / f"{BUILDING}{secrets.token_hex(8)}"
+            folder.mkdir(parents=True)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     @cached_property
     def _database(self) -> SnapshotDatabase:
@@ -201,12 +226,8 @@ class SnapshotStore:
         open_encoder: Open | None = None,
     ) -> Snapshot:
         """Build a snapshot and open it."""
-        folder = self._folder / corpus
-        folder.mkdir(parents=True, exist_ok=True)
-        # Built here and then renamed, so that a folder named by an id is complete.
-        beside = folder / f"building-{secrets.token_hex(8)}"
-        beside.mkdir()
-        try:
+        # Built beside and then renamed, so that a folder named by an id is complete.
+        with self._open_building(corpus) as beside:
             try:
                 if recipe.engine == "postgres":
                     manifest = self._database.build(corpus, fresh, recipe, beside, base)
@@ -219,15 +240,17 @@ class SnapshotStore:
                     )
             except ImportError as error:
                 raise MissingExtra(error.name or "numpy", "dense" if recipe.encoder else "retrieval") from error
-            final = folder / manifest.id
+            final = self._folder / corpus / manifest.id
             # Another process may have built the same content meanwhile; both are equal.
-            is_new = not final.exists()
-            if is_new:
-                beside.rename(final)
+            if final.exists():
+                try:
+                    return self._open_local(final, manifest)
+                except CorruptData:
+                    # A download that was killed has left a part of it.
+                    shutil.rmtree(final)
+            beside.rename(final)
             # What was just written was hashed, and what was linked is the base's, which is open.
-            return self._open_local(final, manifest, is_checked=is_new)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            return self._open_local(final, manifest, is_checked=True)
 
 
 def read_file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Document]:
