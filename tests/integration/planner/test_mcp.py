@@ -351,7 +351,7 @@ async def test_a_server_is_tried_over_a_connection_of_its_own_and_the_cause_is_t
     refused = await probe_server([mount], "toy")
     assert (refused.is_answering, "Connection refused" in refused.failure) == (False, True)
     assert mount.contact.to_proto().failure == refused.failure
-    gone = McpServer(name="gone", command=("/nonexistent/program",), tools=TOOLS, timeout_s=2.0)
+    gone = McpServer(name="gone", url="", command=("/nonexistent/program",), tools=TOOLS, timeout_s=2.0)
     missing = await probe_server([Mount(gone, open_store("memory://"), None, SharedResults())], "gone")
     assert (missing.is_answering, missing.failure) == (False, "gone: there is no program program here")
 

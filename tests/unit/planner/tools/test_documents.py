@@ -104,7 +104,7 @@ async def test_several_corpora_give_their_best_in_turn_and_citations_name_file_a
 class OneReport:
     """Retrieval with one analysts' report; it notes the filter that it is asked with."""
 
-    REPORT: ClassVar = {"id": "r1", "title": "Still early", "house": "North Harbour", "rating": "Buy"}
+    REPORT: ClassVar[dict[str, Any]] = {"id": "r1", "title": "Still early", "house": "North Harbour", "rating": "Buy"}
     DAY: ClassVar = Timestamp(seconds=1_709_251_200)
 
     def __init__(self) -> None:
