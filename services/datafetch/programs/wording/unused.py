@@ -157,12 +157,8 @@ def find_qualifiers(
     for one in series:
         specs = [layer.indicators[one.indicator]] if one.indicator in layer.indicators else []
         names = join_names(specs, [one.entity], layer)
-        # A table of the user's own has names that no catalog knows.
-        unread = [item for item in select(mentions, MentionKind.UNKNOWN) if names and is_in_words(item, question, one)]
-        yield from (item for item in unread if not is_in(normal(question[slice(*item.span)]), names))
-
-
-def is_in_words(item: Mention, question: str, one: NamedSeries) -> bool:
-    """Return whether a mention stands among a series' words, of which it is not all."""
-    start, length = question.find(one.words) if one.words else -1, len(one.words)
-    return 0 <= start <= item.start and item.end <= start + length and item.end - item.start < length
+        # A table of the user's own has names that no catalog knows. Words that stand apart are joined in a series'.
+        for item in select(mentions, MentionKind.UNKNOWN) if names else ():
+            text = question[slice(*item.span)]
+            if text in one.words and text != one.words and not is_in(normal(text), names):
+                yield item
