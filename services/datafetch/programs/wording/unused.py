@@ -16,6 +16,7 @@ from fathom.services.datafetch.catalog.text import normal
 from fathom.services.datafetch.parser.acceptance import is_in, join_names
 from fathom.services.datafetch.parser.lexicon import cue
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.programs.catalogue import HOME
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
 from fathom.services.datafetch.query.units import PER_EURO, find_currency, parse_unit
@@ -59,7 +60,8 @@ def find_unused(
     # A proper name makes it another series, unless its title has the name as well, which makes a link sure. The first
     # word of a question has a capital of its own.
     is_sure = program.link_confidence >= SURE_LINK
-    cut |= {one for one in qualifiers if one.start and not is_sure and has_capital(question[one.start : one.end])}
+    parts = [one for one in qualifiers if question[one.start : one.end] not in {each.words for each in program.series}]
+    cut |= {one for one in parts if one.start and not is_sure and has_capital(question[one.start : one.end])}
     found: list[Gap] = []
     for item in mentions:
         text = question[item.start : item.end]
@@ -160,5 +162,7 @@ def find_qualifiers(
         # A table of the user's own has names that no catalog knows. Words that stand apart are joined in a series'.
         for item in select(mentions, MentionKind.UNKNOWN) if names else ():
             text = question[slice(*item.span)]
-            if text in one.words and text != one.words and not is_in(normal(text), names):
+            # A single word for a statistic qualifies nothing; one for a company may be somebody else's name.
+            is_part = text in one.words and (text != one.words or one.entity != HOME)
+            if is_part and not is_in(normal(text), names):
                 yield item

@@ -102,6 +102,8 @@ def test_a_word_within_those_for_a_series_is_used_only_if_the_series_is_called_s
     assert find("shiny closing Alpha", ["shiny closing Alpha"], *small, series="shiny closing Alpha") == [
         "UNREAD shiny"
     ]
+    # All of the words for a company: nobody is called so, and it may be somebody else.
+    assert find("Alfa in 2019", ["Alfa"], (K.UNKNOWN, "Alfa", ""), series="Alfa", link=0.7) == ["UNREAD Alfa"]
     assert find("智利Alpha", ["智利Alpha"], (K.UNKNOWN, "智利", ""), series="智利Alpha") == ["UNREAD 智利"]
 
 
