@@ -396,7 +396,7 @@ class DatafetchServicer:
             given = check_program(request.program)
             program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
             if program is not None:
-                unused = find_unused(request.question, seen.mentions, program, self._engine.layer.entities)
+                unused = find_unused(request.question, seen.mentions, program, self._engine.layer)
                 response.program.CopyFrom(program_to_proto(program, sheets, unused))
         return response
 

@@ -7,7 +7,7 @@ measure, condition, frequency or period), there are no figures.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -62,8 +62,8 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
     expressed, asked = _list_measures(query, specs), {item.value for item in mentions}
     counts = _list_counts(query).union(*(UNIT_MARK.findall(spec.unit) for spec in specs))
     # The catalog lists measures such as "moving average" as names of prices, their input.
-    own = _join_names([spec for spec in specs if not spec.default], query, layer)
-    names = {MentionKind.MEASURE: own}, _join_names(specs, query, layer)
+    own = join_names([spec for spec in specs if not spec.default], query.entities, layer)
+    names = {MentionKind.MEASURE: own}, join_names(specs, query.entities, layer)
     paired, is_single = _find_pairing(mentions), _has_single_value(query, specs)
     if paired:
         yield Objection(*paired.span, "every name has a period of its own, and a query has all for each", decisive=True)
@@ -84,7 +84,7 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
     for mention in mentions:
         words = normal(text[slice(*mention.span)])
         # "Unadjusted" is part of the name of the series that was taken.
-        if _is_in(words, names[0].get(mention.kind, names[1])):
+        if is_in(words, names[0].get(mention.kind, names[1])):
             continue
         reason, is_fatal = "", True
         # "Lately" beside a named period only colours it; alone it says of a move neither where it begins nor ends.
@@ -154,7 +154,7 @@ def _makes_other_price(
     parts = re.split(r"[\s-]+", normal(text[slice(*mention.span)]))
     defined = normal(" ".join(f"{spec.name} {spec.name_zh} {spec.definition}" for spec in specs))
     # Words of the definition itself say what the price is anyway.
-    if len(parts) > 1 and all(_is_in(part, defined) for part in parts):
+    if len(parts) > 1 and all(is_in(part, defined) for part in parts):
         return False
     # "Bid price" is another price; "Zorbly, the price of" is not.
     behind = [item for item in mentions if item.start >= mention.end and not text[mention.end : item.start].strip(" -")]
@@ -186,7 +186,7 @@ def _has_single_value(query: Query, specs: Sequence[IndicatorSpec]) -> bool:
     return all(days <= shortest.get(query.frequency or spec.frequency, 0) for spec in specs)
 
 
-def _is_in(words: str, names: str) -> bool:
+def is_in(words: str, names: str) -> bool:
     """Return whether words, in singular or plural, stand in the names; a number never does."""
     if is_chinese(words):
         # A single character is what is left of a longer word that was not read: 国 of 中国.
@@ -243,9 +243,9 @@ def _list_counts(query: Query) -> set[str]:
     return set(map(str, found))
 
 
-def _join_names(specs: Sequence[IndicatorSpec], query: Query, layer: Layer) -> str:
-    """Return the names and units of indicators, and the names of a query's entities, in one text."""
+def join_names(specs: Iterable[IndicatorSpec], entities: Iterable[str], layer: Layer) -> str:
+    """Return the names and units of indicators, and the names of entities, in one text."""
     named = ((spec.name, spec.name_zh, spec.unit, *layer.indicator_names.list_names(spec.id)) for spec in specs)
-    entities = (layer.entities[name] for name in query.entities if name in layer.entities)
-    owners = ((entity.name, entity.name_zh, *entity.aliases) for entity in entities)
+    named_entities = (layer.entities[name] for name in entities if name in layer.entities)
+    owners = ((entity.name, entity.name_zh, *entity.aliases) for entity in named_entities)
     return " ".join(normal(name) for names in (*named, *owners) for name in names)

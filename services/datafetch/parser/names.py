@@ -136,10 +136,7 @@ class NameFinder:
         found: list[NameMatch] = []
         for name in named:
             joined = self._join(text, found[-1], name) if found else None
-            if joined is not None:
-                found[-1] = joined
-            else:
-                found.append(name)
+            found = [*found[:-1], joined] if joined is not None else [*found, name]
         return [Mention(MentionKind.INDICATOR, m.start, m.end, m.id, others=m.ids[1:]) for m in found]
 
     def _join(self, text: str, last: NameMatch, name: NameMatch) -> NameMatch | None:

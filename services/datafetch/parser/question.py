@@ -82,13 +82,6 @@ class Reader:
         comparison yields an empty query and one missing item per phrase.
         """
         text = self._normalise(question)
-        seen = self._read(text, today)
-        # Positions are those of the words as they were typed, for a caller who marks them.
-        seen.mentions = move_positions(seen.mentions, text, question)
-        return seen
-
-    def _read(self, text: str, today: date | None) -> Understanding:
-        """Parse a normalised question; positions are those of the text."""
         # Conditions first: their numbers and words of periods must not become periods of the query.
         conditions = find_conditions(text)
         excluded = self._find_inexpressible(text, blank(text, [item.span for item in conditions]))
@@ -112,7 +105,9 @@ class Reader:
         if lone and any(item.value in moves for item in select(found, MentionKind.MEASURE)):
             found.append(Mention(MentionKind.CONDITION, *lone[0], "base"))
         self._accept(text, found, seen)
-        seen.mentions = sorted([*found, *list_unread(excluded)], key=lambda item: item.start)
+        # Positions are those of the words as they were typed, for a caller who marks them.
+        read = sorted([*found, *list_unread(excluded)], key=lambda item: item.start)
+        seen.mentions = move_positions(read, text, question)
         if refused:
             # Answering only the rest would answer the opposite, so nothing is fetched.
             missing = [report_not_understood(text[slice(*span)].strip(), INEXPRESSIBLE) for span in sorted(refused)]
@@ -201,13 +196,20 @@ class Reader:
         specs = list_specs([item.value for item in draft.indicators], draft.layer)
         # The kinds of entities that have the figures; one of another kind has no column of them.
         covered = {kind for spec in specs for kind in spec.kinds}
-        # "Capacity utilization of Apple" asks for no price of Apple besides.
-        if covered == {"economy"} and not lexicon.says("together", draft.text):
+        # "Capacity utilization of Apple" asks for no price of Apple besides, nor does "the CPI of Apple and the US".
+        if specs and (self._is_shared(draft) or (covered == {"economy"} and not lexicon.says("together", draft.text))):
             return
         # An entity whose kind has none of the named indicators still gets its default, beside those of the others.
         kinds = draft.kinds - covered - ({"economy"} if specs else set())
         defaults = [spec for spec in self._layer.indicators.values() if spec.default and kinds & set(spec.kinds)]
         draft.mentions += [Mention(MentionKind.INDICATOR, 0, 0, spec.id) for spec in defaults]
+
+    def _is_shared(self, draft: Draft) -> bool:
+        """Return whether one figure is asked of several entities, so that none of them gets another one instead."""
+        shape, marks = draft.text, {MentionKind.ENTITY: "\1", MentionKind.INDICATOR: "\2"}
+        for item in sorted(select(draft.mentions, *marks), key=lambda one: one.span, reverse=True):
+            shape = shape[: item.start] + marks[item.kind] + shape[item.end :]
+        return lexicon.says("shared", shape)
 
     def _accept(self, text: str, mentions: Sequence[Mention], seen: Understanding) -> None:
         """Report the words that the query leaves out; empty it when one of them changes what is asked."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from fathom.services.planner.answering.calculation import Computed
 from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, SlotState
 
-# What a program says by its functions: in which steps, under which condition.
-BY_FUNCTIONS = frozenset({SlotKind.CONDITION, SlotKind.FREQUENCY, SlotKind.OUTPUT, SlotKind.UNKNOWN})
+# What a program says by its functions.
+BY_FUNCTIONS = frozenset({SlotKind.FREQUENCY, SlotKind.OUTPUT})
 # Computations that no other one answers: where a question names one, a program without it leaves a part out.
 DISTINCT = frozenset(
     {
@@ -18,15 +18,18 @@ DISTINCT = frozenset(
     }
 )  # fmt: skip
 # What it takes from the question by its words; a number may be in a function too, as the twelve months of a growth.
-BY_WORDS = frozenset({SlotKind.ENTITY, SlotKind.INDICATOR, SlotKind.PERIOD, SlotKind.PARAMETER})
-DOUBTFUL = frozenset({SlotKind.INDICATOR, SlotKind.PARAMETER})
+BY_WORDS = frozenset(
+    {SlotKind.ENTITY, SlotKind.INDICATOR, SlotKind.PERIOD, SlotKind.PARAMETER, SlotKind.CONDITION, SlotKind.UNKNOWN}
+)
+DOUBTFUL = frozenset({SlotKind.INDICATOR, SlotKind.PARAMETER, SlotKind.UNKNOWN})
 
 
 def settle_slots(slots: Sequence[Slot], computed: Computed) -> tuple[Slot, ...]:
     """Return the question's slots as a computed program fills them.
 
-    It fills what its functions say and the words that it uses. A name, a period or a distinct computation that it does
-    not use stays as it was judged, so that a part of the question which was left out is seen.
+    It fills what its functions say and the words that it uses. A name, a period, a condition or a distinct computation
+    that it does not use stays as it was judged, so that a part of the question which was left out is seen; a word that
+    nobody has read is in doubt.
     """
     return tuple(settle_slot(slot, computed) for slot in slots)
 

@@ -46,6 +46,9 @@ NOT_VERIFIED, NOT_UNDERSTOOD = ("; not verified: ", "；未能核实："), ("; n
 READ_AS, GUESSED = ("Read as: ", "理解为："), ("Read as, by a guess: ", "推测理解为：")
 # A line is read at a glance; a list of fifty companies is not.
 MAX_LISTED, SHOWN_CHARS = 12, 80
+# A name that is spelt so, or is without its legal form only; below it another spelling was taken for it.
+SPELT = 0.95
+TAKEN = ("“{}” taken for {}", "“{}”按{}理解")
 
 
 def format_line(question: str, slots: Sequence[Slot], is_guess: bool = False) -> str:
@@ -82,6 +85,9 @@ def describe(slot: Slot, is_chinese: bool) -> str:
         return first if first == last else f"{first} {'至' if is_chinese else 'to'} {last}".replace("..", "…")
     if slot.kind is SlotKind.FREQUENCY:
         return FREQUENCIES_ZH.get(slot.value, slot.value or slot.text) if is_chinese else slot.value or slot.text
+    # Who wrote the name must see that somebody else may be meant: 腾跃 is not 腾邦.
+    if slot.kind is SlotKind.ENTITY and slot.value and slot.confidence < SPELT:
+        return TAKEN[is_chinese].format(slot.text, slot.value)
     has_id = slot.kind in (SlotKind.ENTITY, SlotKind.INDICATOR) and slot.value
     return f"{slot.text} ({slot.value})" if has_id and slot.value.casefold() != slot.text.casefold() else slot.text
 

@@ -133,19 +133,24 @@ class Calculation:
         return Call("python", {"code": code})
 
     def list_open(self) -> list[str]:
-        """Return a premise that does not hold, a doubt, and the steps without a value, each with its reason."""
-        # What may be meant by words that nobody has read is the first thing to look at when a reading is doubted.
+        """Return premises that do not hold, unused words, a doubt, and the steps without a value with the reason."""
+        # However sure the reading is, a word that no step uses is never dropped without a word.
         unused = [str(one.get("words", "")) for one in self.program.unused]
-        doubt = [] if self.is_certain else [*unused, say("doubtful", self.is_zh)]
+        doubt = [] if self.is_certain else [say("doubtful", self.is_zh)]
         assumed = [
             say("assumed", self.is_zh, one["words"], ("、" if self.is_zh else ", ").join(one["columns"]))
             for one in self.program.assumptions
         ]
         errors = {number: f" ({one['error']})" for number, (one, _) in self.outcomes.items() if one.get("error")}
         left = [label + errors.get(number, "") for number, label in self.labels.items() if number not in self.values]
-        return [*self._check_premise(), *assumed, *doubt, *left]
+        return [*self._check_move(), *self._check_conditions(), *assumed, *unused, *doubt, *left]
 
-    def _check_premise(self) -> list[str]:
+    def _check_conditions(self) -> list[str]:
+        """Return the steps that no value fits, as a question takes for granted of the condition that it names."""
+        empty = [at for at, (one, _) in self.values.items() if one.get("value", at) is None or one.get("members") == []]
+        return [say("fits_none", self.is_zh, self.labels[at]) for at in empty]
+
+    def _check_move(self) -> list[str]:
         """Return that a value rose where the question takes for granted that it fell, or the other way round."""
         firsts = {number: {*one[:1]} for number, one in enumerate(self.program.functions, 1)}
         moves = [one.get("value") for number, (one, _) in self.values.items() if firsts[number] & MOVES]

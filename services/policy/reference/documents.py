@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fathom.domain.text.terms import YEAR, Part, find_within, is_about, list_words
-from fathom.services.policy.reference.answerability import Quoted, Rater, quote_parts
 from fathom.services.policy.reference.conversation import Conversation
+from fathom.services.policy.reference.passages.answerability import Quoted, Rater, quote_parts
 from fathom.services.policy.reference.reading import Reading, say
 
 # Passages that are read until one answers.

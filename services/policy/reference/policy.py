@@ -14,10 +14,10 @@ from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
-from fathom.services.policy.reference.answerability import Rater
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import Quotation, choose_hit, list_quotations
+from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 
 # As many as one run may delegate by default.

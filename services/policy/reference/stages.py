@@ -13,9 +13,9 @@ from fathom.domain.profile.guidance import read_memory
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import compose
-from fathom.services.policy.reference.answerability import Rater
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.documents import list_quotations
+from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, is_reason
 
 # The data tool's sub-questions without an answer.

@@ -225,7 +225,9 @@ def _cut_chinese(run: str, known: frozenset[str]) -> Iterator[tuple[int, int]]:
             merged[-1] = (merged[-1][0], end)
         else:
             merged.append((start, end))
-    nouns = list_words("function_words", "数据名词", "量词")
+    nouns, heads = list_words("function_words", "数据名词", "量词"), list_words("function_words", "介词", "量词")
     for start, end in merged:
-        # One character that is left was cut out of a word: 值 belongs to 市值, while 的 would not.
-        yield start, end + (end - start == 1 and run[end : end + 1] in nouns)
+        # One character that is left was cut out of a word: 国 belongs to 中国 and 值 to 市值, while 的 would not.
+        lone = end - start == 1
+        begins = lone and start > 0 and run[start - 1] in heads
+        yield start - begins, end + (lone and not begins and run[end : end + 1] in nouns)

@@ -10,48 +10,69 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from fathom.domain.programs.language import EURO
+from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import EntitySpec
+from fathom.services.datafetch.catalog.text import normal
+from fathom.services.datafetch.parser.acceptance import is_in, join_names
+from fathom.services.datafetch.parser.lexicon import cue
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.programs.catalogue import HOME
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
+from fathom.services.datafetch.query.units import PER_EURO, find_currency, parse_unit
 
 REASONS = MappingProxyType(
     {
         MentionKind.ENTITY: GapReason.UNUSED_NAME,
         MentionKind.PERIOD: GapReason.UNUSED_PERIOD,
         MentionKind.PARAMETER: GapReason.UNUSED_NUMBER,
+        MentionKind.CONDITION: GapReason.UNUSED_NUMBER,
         MentionKind.INDICATOR: GapReason.UNUSED_INDICATOR,
+        MentionKind.OUTPUT: GapReason.UNUSED_NAME,
         MentionKind.UNKNOWN: GapReason.UNREAD,
     }
 )
+
+
+# Probability of a link from which on the series' title has what is asked for, whatever names the catalog has for it.
+SURE_LINK = 0.95
 
 
 def find_unused(
     question: str,
     mentions: Sequence[Mention],
     program: ProgramReading,
-    known: Mapping[str, EntitySpec],
+    layer: Layer,
 ) -> list[Gap]:
     """Return the names, periods, numbers and unread words of a question that a program uses neither by word nor value.
 
-    ``known`` are the entities of the catalog.
+    An unread word among those for a series is used only if the series is called so: no peso of Mexico is Chilean.
     """
     # Economies have many series, and the euro is the base of all rates.
-    economies = {EURO, *(name for name, spec in known.items() if spec.kind == "economy")}
+    economies = {EURO, *(name for name, spec in layer.entities.items() if spec.kind == "economy")}
     entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - economies
-    homes = set(list_homes(program.series, known))
+    homes = set(list_homes(program.series, layer.entities))
     # A number in words may count what is named beside it.
     counts, computed = ("1", str(len(entities))), {one.indicator for one in program.series}
+    monies = list_monies(program.series, layer) | {""}
+    qualifiers = set(find_qualifiers(question, mentions, program.series, layer))
     cut, used = set(find_cut_names(question, mentions, program.series)), [text.casefold() for text in program.words]
+    # A proper name makes it another series, unless its title has the name as well, which makes a link sure. The first
+    # word of a question has a capital of its own.
+    is_sure = program.link_confidence >= SURE_LINK
+    parts = [one for one in qualifiers if question[one.start : one.end] not in {each.words for each in program.series}]
+    cut |= {one for one in parts if one.start and not is_sure and has_capital(question[one.start : one.end])}
     found: list[Gap] = []
     for item in mentions:
         text = question[item.start : item.end]
         is_number = item.value.split(" ")[0] not in counts and any(map(str.isdigit, text))
         is_asked = {
-            MentionKind.ENTITY: item.value not in homes,
+            MentionKind.ENTITY: item.value not in homes and not (item.value in monies and is_unit(item, question)),
             MentionKind.PARAMETER: is_number,
             MentionKind.INDICATOR: item.value not in computed,
             MentionKind.PERIOD: not is_computed(item, program.steps),
+            MentionKind.CONDITION: not any(word in text.casefold() for word in used),
+            MentionKind.OUTPUT: bool(program.series) and find_money(item, layer) not in monies,
         }
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
             continue
@@ -61,7 +82,7 @@ def find_unused(
         if (item.kind == MentionKind.ENTITY and item.value not in entities) or is_part_of_word(item, mentions):
             reason = GapReason.UNREAD
         within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
-        if item in cut or not any(within):
+        if item in cut or item in qualifiers or item.kind == MentionKind.OUTPUT or not any(within):
             found.append(Gap(text, reason, f"no step uses {text!r}"))
     return list(dict.fromkeys(found))
 
@@ -74,6 +95,27 @@ def list_homes(series: Sequence[NamedSeries], known: Mapping[str, EntitySpec]) -
         # A second word for a currency may name the money that is asked for: "Yen-based, what did we make in JPY?".
         if spec is not None and spec.kind != "currency":
             yield from (spec.id, spec.market)
+
+
+def list_monies(series: Sequence[NamedSeries], layer: Layer) -> set[str]:
+    """Return the currencies that values of the series are in, or can be converted into by rates among the series."""
+    units = {one.name: spec.unit for one in series if (spec := layer.indicators.get(one.indicator)) is not None}
+    rates = {EURO, *(one.entity for one in series if units.get(one.name) == PER_EURO)}
+    own = set(filter(None, map(find_currency, units.values())))
+    # Every rate is per euro: from dollars to yen it takes that of the dollar, too.
+    return own | rates if own <= rates and len(rates) > 1 else own
+
+
+def find_money(unit: Mention, layer: Layer) -> str:
+    """Return the currency that an answer is asked in; "" for a unit that names none."""
+    spec, parsed = layer.entities.get(unit.value), parse_unit(unit.value)
+    return spec.id if spec is not None else parsed.currency if parsed is not None else ""
+
+
+def is_unit(currency: Mention, question: str) -> bool:
+    """Return whether a currency is what something costs, "the dollar price", and nothing that is asked for besides."""
+    ahead, behind = question[: currency.start], question[currency.end :]
+    return not (cue("conjunct").search(ahead.removesuffix("the ")) or cue("joined").match(behind))
 
 
 def is_computed(period: Mention, steps: Sequence[str]) -> bool:
@@ -96,11 +138,31 @@ def is_decisive(reason: GapReason) -> bool:
     return reason in (GapReason.UNUSED_NAME, GapReason.UNUSED_PERIOD, GapReason.UNUSED_NUMBER)
 
 
+def has_capital(text: str) -> bool:
+    return any(map(str.isupper, text))
+
+
 def find_cut_names(question: str, mentions: Sequence[Mention], series: Sequence[NamedSeries]) -> Iterator[Mention]:
     """Yield unread words right before a series' words, where one is a proper name: "UK" and "gilt" of "UK gilt 10y"."""
     unread = {question[item.start : item.end]: item for item in select(mentions, MentionKind.UNKNOWN)}
     for one in series:
         before = question[: question.find(one.words)].split() if one.words in question else []
         run = list(takewhile(unread.__contains__, reversed(before)))
-        if any(char.isupper() for word in run for char in word):
+        if any(map(has_capital, run)):
             yield from (unread[word] for word in run)
+
+
+def find_qualifiers(
+    question: str, mentions: Sequence[Mention], series: Sequence[NamedSeries], layer: Layer
+) -> Iterator[Mention]:
+    """Yield unread words among those for a series that is not called so: "Chilean" of "Chilean pesos"."""
+    for one in series:
+        specs = [layer.indicators[one.indicator]] if one.indicator in layer.indicators else []
+        names = join_names(specs, [one.entity], layer)
+        # A table of the user's own has names that no catalog knows. Words that stand apart are joined in a series'.
+        for item in select(mentions, MentionKind.UNKNOWN) if names else ():
+            text = question[slice(*item.span)]
+            # A single word for a statistic qualifies nothing; one for a company may be somebody else's name.
+            is_part = text in one.words and (text != one.words or one.entity != HOME)
+            if is_part and not is_in(normal(text), names):
+                yield item

@@ -19,9 +19,9 @@ from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokeniz
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.answer import state_open
-from fathom.services.policy.reference.answerability import Rater
 from fathom.services.policy.reference.conversation import read_conversation
-from fathom.services.policy.reference.nearness import open_encoder
+from fathom.services.policy.reference.passages.answerability import Rater
+from fathom.services.policy.reference.passages.nearness import open_encoder
 from fathom.services.policy.reference.policy import next_call
 from fathom.services.policy.reference.reading import Written
 from fathom.services.policy.reference.stages import answer_stage

@@ -11,11 +11,14 @@ from rapidfuzz.distance import OSA
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.resolving import Resolver
 from fathom.services.datafetch.catalog.schema import EntitySpec
-from fathom.services.datafetch.parser.lexicon import load_known_words
+from fathom.services.datafetch.catalog.text import CJK
+from fathom.services.datafetch.parser.lexicon import find_words, load_known_words
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.planner.coverage.wording import SPELT
 from tests.beside import beside
 
 ANNUAL = beside("finglm_cn_annual") / "companies.parquet"
-SEED, INVENTED = 20_261_122, 400
+SEED, INVENTED, SAMPLE = 20_261_122, 400, 200
 REAL = [
     ("300175", "朗源股份有限公司", "朗源股份"),
     ("300617", "江苏安靠智能输电工程科技股份有限公司", "安靠智电"),
@@ -157,3 +160,24 @@ def test_a_slip_in_an_english_name_finds_it_whatever_its_legal_form(name: str) -
 )
 def test_an_invented_english_company_is_nobody(name: str) -> None:
     assert find_similar(resolver(US, "US"), f"What did {name} earn in 2019?") == []
+
+
+@pytest.mark.parametrize("source", ["fixture", "annual reports"])
+def test_a_company_with_another_character_in_its_name_is_never_taken_for_it_without_a_word(source: str) -> None:
+    """The reading says less than full confidence, which "Read as" shows, or leaves words of the name unread."""
+    if source == "annual reports" and not ANNUAL.is_file():
+        pytest.skip(f"{ANNUAL} is not here")
+    companies, chance = REAL if source == "fixture" else companies_of_the_annual_reports(), random.Random(SEED)
+    reader, silent, asked = resolver(companies), [], 0
+    for _, full, _ in chance.sample(companies, min(SAMPLE, len(companies))):
+        core = LEGAL.sub("", full)
+        at = chance.choice([at for at, char in enumerate(core) if CJK.match(char)])
+        name = core[:at] + chr(chance.randrange(0x4E00, 0x9FA5)) + core[at + 1 :] + full[len(core) :]
+        text = f"{name}2019年的净利润是多少"
+        found = reader.exact(text) or reader.approximate(text)
+        read = [Mention(MentionKind.ENTITY, item.start, item.end, item.id, item.confidence) for item in found]
+        unread = [item for item in select(find_words(text, read), MentionKind.UNKNOWN) if item.start < len(name)]
+        asked += 1
+        if any(item.confidence >= SPELT for item in read) and not unread:
+            silent.append((full, name))
+    assert len(silent) <= 0.005 * asked, silent

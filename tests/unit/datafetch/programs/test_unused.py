@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.services.datafetch.catalog.schema import EntitySpec
+from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import NamedSeries
@@ -18,20 +19,30 @@ KNOWN = {
     "AAA": EntitySpec(id="AAA", name="Alpha", kind="stock", market="CN"),
     "BBB": EntitySpec(id="BBB", name="Beta", kind="stock"),
     "JPY": EntitySpec(id="JPY", name="Japanese yen", kind="currency"),
+    "USD": EntitySpec(id="USD", name="US dollar", kind="currency"),
     "US": EntitySpec(id="US", name="United States", kind="economy"),
     "CN": EntitySpec(id="CN", name="China", kind="economy"),
 }
+LAYER = Layer(
+    entities=KNOWN,
+    indicators={
+        "close_adj": IndicatorSpec(id="close_adj", name="closing price", unit="USD", default=True),
+        "eur_rate": IndicatorSpec(id="eur_rate", name="rate of the euro", unit="per EUR"),
+    },
+)
 STEP = "f.maximum(f.within(s1, f.period('2019-01-01', '2019-12-31')))"
 
 
-def find(question: str, words: list[str], *mentions: tuple[MentionKind, str, str], series: str = "Alpha") -> list[str]:
+def find(
+    question: str, words: list[str], *mentions: tuple[MentionKind, str, str], series: str = "Alpha", link: float = 1.0
+) -> list[str]:
     """Return reason and words of what a program with such words over one series leaves out of a question."""
     read = [
         Mention(kind, question.index(text), question.index(text) + len(text), value) for kind, text, value in mentions
     ]
     named = NamedSeries("s1", "AAA", "close_adj", series), NamedSeries("s2", "JPY", "eur_rate", "JPY")
-    program = ProgramReading("", "calculation", 1.0, 1.0, (STEP,), named, (), tuple(words))
-    return [f"{one.reason} {one.words}" for one in find_unused(question, read, program, KNOWN)]
+    program = ProgramReading("", "calculation", 1.0, link, (STEP,), named, (), tuple(words))
+    return [f"{one.reason} {one.words}" for one in find_unused(question, read, program, LAYER)]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +76,8 @@ def find(question: str, words: list[str], *mentions: tuple[MentionKind, str, str
         ("Alpha's revenue", ["Alpha"], [ALPHA, (K.INDICATOR, "revenue", "rev")], ["UNUSED_INDICATOR revenue"]),
         ("Alpha's price", ["Alpha"], [ALPHA, (K.INDICATOR, "price", "close_adj")], []),
         ("Alpha widdershins", ["Alpha"], [ALPHA, (K.UNKNOWN, "widdershins", "")], ["UNREAD widdershins"]),
+        ("Alpha closed above 30", ["Alpha"], [ALPHA, (K.CONDITION, "above 30", ">")], ["UNUSED_NUMBER above 30"]),
+        ("Alpha closed above 30", ["Alpha", "30"], [ALPHA, (K.CONDITION, "above 30", ">")], []),
         ("Alpha, highest", ["Alpha"], [ALPHA, (K.MEASURE, "highest", "max")], []),
     ],
 )
@@ -78,3 +91,50 @@ def test_a_proper_name_before_a_series_makes_it_another_one() -> None:
     read = [(K.UNKNOWN, "UK", ""), (K.UNKNOWN, "gilt", "")]
     assert find("UK gilt Alpha, average", ["Alpha"], *read) == ["UNUSED_NAME UK", "UNUSED_NAME gilt"]
     assert find("average gilt Alpha", ["Alpha"], (K.UNKNOWN, "gilt", "")) == ["UNREAD gilt"]
+
+
+def test_a_word_within_those_for_a_series_is_used_only_if_the_series_is_called_so() -> None:
+    unknown = [(K.UNKNOWN, "Chilean", ""), (K.UNKNOWN, "Alpha", "")]
+    for link, reason in ((0.7, "UNUSED_NAME"), (1.0, "UNREAD")):
+        found = find("how Chilean Alpha did", ["Chilean Alpha"], *unknown, series="Chilean Alpha", link=link)
+        assert found == [f"{reason} Chilean"]
+    small = [(K.UNKNOWN, "shiny", ""), (K.UNKNOWN, "closing", "")]
+    assert find("shiny closing Alpha", ["shiny closing Alpha"], *small, series="shiny closing Alpha") == [
+        "UNREAD shiny"
+    ]
+    # All of the words for a company: nobody is called so, and it may be somebody else.
+    assert find("Alfa in 2019", ["Alfa"], (K.UNKNOWN, "Alfa", ""), series="Alfa", link=0.7) == ["UNREAD Alfa"]
+    assert find("智利Alpha", ["智利Alpha"], (K.UNKNOWN, "智利", ""), series="智利Alpha") == ["UNREAD 智利"]
+
+
+@pytest.mark.parametrize(
+    ("question", "mention", "series", "unused"),
+    [
+        ("Alpha in dollars", (K.OUTPUT, "in dollars", "dollars"), ["AAA"], []),
+        ("阿尔法是多少美元", (K.OUTPUT, "多少美元", "美元"), ["AAA"], []),
+        ("Alpha in per cent", (K.OUTPUT, "in per cent", "%"), ["AAA"], []),
+        ("Alpha in yen", (K.OUTPUT, "in yen", "yen"), ["AAA"], ["UNUSED_NAME in yen"]),
+        ("Alpha in yen", (K.OUTPUT, "in yen", "yen"), ["AAA", "JPY"], ["UNUSED_NAME in yen"]),
+        ("Alpha in yen", (K.OUTPUT, "in yen", "JPY"), ["AAA", "JPY", "USD"], []),
+        ("Alpha in euros", (K.OUTPUT, "in euros", "euros"), ["AAA"], ["UNUSED_NAME in euros"]),
+        ("Alpha in euros", (K.OUTPUT, "in euros", "euros"), ["AAA", "USD"], []),
+        ("yen per euro", (K.OUTPUT, "per euro", "euro"), ["JPY"], []),
+        ("the dollar price of Alpha", (K.ENTITY, "dollar", "USD"), ["AAA"], []),
+        ("the yen price of Alpha", (K.ENTITY, "yen", "JPY"), ["AAA"], ["UNUSED_NAME yen"]),
+        ("Alpha and the dollar", (K.ENTITY, "dollar", "USD"), ["AAA"], ["UNUSED_NAME dollar"]),
+        ("阿尔法和美元", (K.ENTITY, "美元", "USD"), ["AAA"], ["UNUSED_NAME 美元"]),
+    ],
+)
+def test_money_is_used_where_the_values_are_in_it_or_are_converted(
+    question: str, mention: tuple[MentionKind, str, str], series: list[str], unused: list[str]
+) -> None:
+    kind, text, value = mention
+    read = [Mention(kind, question.index(text), question.index(text) + len(text), value)]
+    named = [
+        NamedSeries(f"s{at}", one, "eur_rate" if KNOWN[one].kind == "currency" else "close_adj", "yen" * (one == "JPY"))
+        for at, one in enumerate(series)
+    ]
+    program = ProgramReading(
+        "", "calculation", 1.0, 1.0, (STEP,), tuple(named), (), ("Alpha", "yen") if "JPY" in series else ("Alpha",)
+    )
+    assert [f"{one.reason} {one.words}" for one in find_unused(question, read, program, LAYER)] == unused

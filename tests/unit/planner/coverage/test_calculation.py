@@ -63,11 +63,12 @@ def make_slot(kind: SlotKind, text: str, **changed: Any) -> Slot:
 def test_it_fills_what_its_functions_say_and_the_words_that_it_uses() -> None:
     slots = [
         make_slot(SlotKind.MEASURE, "highest"),
-        make_slot(SlotKind.UNKNOWN, "pls"),
+        make_slot(SlotKind.UNKNOWN, "VIX"),
+        make_slot(SlotKind.CONDITION, "above 10%"),
         make_slot(SlotKind.ENTITY, "vix"),
         make_slot(SlotKind.PERIOD, "2018"),
     ]
-    found = settle_slots(slots, Computed(("VIX", "in 2018")))
+    found = settle_slots(slots, Computed(("VIX", "in 2018", "10%")))
     assert {slot.state for slot in found} == {SlotState.FILLED}
     assert not any(slot.detail for slot in found)
 
@@ -76,10 +77,12 @@ def test_a_name_or_period_that_it_leaves_out_stays_open_and_a_number_is_in_doubt
     slots = [
         make_slot(SlotKind.ENTITY, "Apple"),
         make_slot(SlotKind.PERIOD, "2019"),
+        make_slot(SlotKind.CONDITION, "above 90"),
         make_slot(SlotKind.PARAMETER, "12"),
+        make_slot(SlotKind.UNKNOWN, "Chilean"),
     ]
     states = [slot.state for slot in settle_slots(slots, Computed(("VIX", "in 2018")))]
-    assert states == [SlotState.OPEN, SlotState.OPEN, SlotState.UNSURE]
+    assert states == [*[SlotState.OPEN] * 3, *[SlotState.UNSURE] * 2]
 
 
 def test_what_the_answer_itself_leaves_open_stays_open() -> None:

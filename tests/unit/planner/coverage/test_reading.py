@@ -18,6 +18,7 @@ from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.coverage.ending import CoverageEnding
 from fathom.services.planner.coverage.reading import QuestionReader, bind_words, join_words
 from fathom.services.planner.coverage.stated import read_statement, refine
+from fathom.services.planner.coverage.wording import format_line
 from fathom.services.planner.model.episode import Answer, Episode, Limits, Step, Task
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind, SlotSource, SlotState
 
@@ -201,3 +202,17 @@ def test_an_unknown_word_that_the_model_states_is_unsure_and_not_open() -> None:
 def test_a_malformed_statement_states_nothing() -> None:
     calls = [ToolCall("c", "finish", text) for text in ("{", '{"reading": "weekly"}', '{"reading": {"open": "x"}}')]
     assert [read_statement([call]) for call in calls] == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "line"),
+    [
+        ("腾跃国际控股集团2020年的收盘价？", "腾跃国际控股集团", "理解为：“腾跃国际控股集团”按300178理解"),
+        ("What did Microsfot return?", "Microsfot", "Read as: “Microsfot” taken for 300178"),
+    ],
+)
+def test_a_name_that_was_corrected_says_whom_it_was_taken_for(question: str, name: str, line: str) -> None:
+    start = question.index(name)
+    slot = Slot(SlotKind.ENTITY, name, "300178", start, start + len(name), confidence=0.85)
+    assert format_line(question, [slot]).startswith(line)
+    assert f"{name} (300178)" in format_line(question, [replace(slot, confidence=0.95)])

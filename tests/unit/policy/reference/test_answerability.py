@@ -9,8 +9,15 @@ import pytest
 
 from fathom.core.errors import CorruptData
 from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
-from fathom.services.policy.reference import answerability
-from fathom.services.policy.reference.answerability import FILE, STATES, WORDS, Rater, load_answerability, quote_parts
+from fathom.services.policy.reference.passages import answerability
+from fathom.services.policy.reference.passages.answerability import (
+    FILE,
+    STATES,
+    WORDS,
+    Rater,
+    load_answerability,
+    quote_parts,
+)
 
 LEASE = (
     "The lease of the Bremmen warehouse ends on 31 March 2034. The yearly rent of the Bremmen warehouse is 1,240,000"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.services.policy.reference.reading import write_ends
+from fathom.services.policy.reference.answer import write_ends
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,20 @@ async def test_a_program_that_leaves_a_name_of_the_question_out_is_not_computed(
     assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
 
 
-async def test_words_that_a_doubtful_program_does_not_use_are_open(drive: Any, world: Any) -> None:
-    world.program = make_program(STEPS[:1], confidence=0.88, unused=[{"words": "gilt", "reason": "UNREAD"}])
+@pytest.mark.parametrize(
+    ("question", "said"), [(QUESTION, "nothing fits: "), ("阿尔法2019年何时超过900？", "没有符合的：")]
+)
+async def test_a_condition_that_no_value_meets_comes_first(drive: Any, world: Any, question: str, said: str) -> None:
+    world.program = make_program([f"f.first_if(f.within(s1, {YEAR}), 'above', 900)"])
+    talk = await drive(question, world)
+    [left] = talk.calls[-1][1]["reading"]["open"]
+    assert said in left
+    assert "900" in left
+
+
+@pytest.mark.parametrize("confidence", [0.88, 0.99])
+async def test_words_that_a_program_does_not_use_are_open(drive: Any, world: Any, confidence: float) -> None:
+    world.program = make_program(STEPS[:1], confidence=confidence, unused=[{"words": "gilt", "reason": "UNREAD"}])
     talk = await drive(QUESTION, world)
     assert "maximum of Alpha" in talk.answer
     assert talk.calls[-1][1]["reading"]["open"][0] == "gilt"
