@@ -19,6 +19,7 @@ from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.catalogue import Entry
 from fathom.services.datafetch.programs.linking import EXACT, Floats, Linker, Vectors
+from fathom.services.datafetch.query.units import parse_unit
 from fathom.services.datafetch.warehouse.database import SeriesFacts
 
 # Columns of one question; each has a few names, which are compared with every name of the question.
@@ -31,6 +32,9 @@ BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
 # A unit of two parts behind a name, of which one is short: "Price USD/t", but not "Net profit/loss".
 SHORT, LONG = r"[^\W\d_][\w²³]{0,2}", r"[^\W\d_][\w²³]*"
 UNIT_END = re.compile(rf"\s((?:{SHORT}/{LONG}|{LONG}/{SHORT}))$")
+# A unit behind the last comma: "Passing rent, EUR thousand".
+COMMA_END = re.compile(r"[,，]\s*([^,，\d]+)$")
+MOST_UNIT_WORDS = 4
 JOINTS = re.compile(r"[_.\-/]+")
 
 
@@ -125,13 +129,24 @@ def is_number(kind: Any) -> bool:
 
 def read_unit(column: str) -> str:
     """Return what stands in the brackets of a column's name, or at its end: "Revenue (million EUR)", "Price USD/t"."""
-    found, end = BRACKETS.search(column), UNIT_END.search(column)
-    return found[0][1:-1].strip() if found else end[1] if end else ""
+    found, end = BRACKETS.search(column), find_unit_end(column)
+    return found[0][1:-1].strip() if found else end[1].strip() if end else ""
 
 
 def strip_unit(column: str) -> str:
     """Return the name of a column without brackets and without the unit at its end."""
-    return UNIT_END.sub("", BRACKETS.sub("", column).strip()).strip()
+    bare = BRACKETS.sub("", column).strip()
+    end = find_unit_end(bare)
+    return bare[: end.start()].strip() if end else bare
+
+
+def find_unit_end(column: str) -> re.Match[str] | None:
+    """Return the unit at the end of a column's name: of two parts, or behind a comma with the word of a unit."""
+    if end := UNIT_END.search(column):
+        return end
+    end = COMMA_END.search(column)
+    words = end[1].split() if end else []
+    return end if len(words) <= MOST_UNIT_WORDS and any(map(parse_unit, words)) else None
 
 
 def list_names(column: str) -> Iterator[str]:
