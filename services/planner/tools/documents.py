@@ -130,7 +130,7 @@ def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:
 
 def name_cited(document: pb.Document, place: str) -> str:
     """Return the title of a cited document, with its place; a title that only repeats the file's name is left out."""
-    is_repeated = document.title == PurePosixPath(document.source).stem
+    is_repeated = document.title in (document.source, PurePosixPath(document.source).stem)
     return place if place and is_repeated else ", ".join(filter(None, (document.title, place)))
 
 
