@@ -157,10 +157,10 @@ async def test_rows_of_a_table_are_added_to_the_corpus_and_their_loss_costs_no_t
     tmp_path: Path, status: int, corpus: str, reports: list[str]
 ) -> None:
     (tmp_path / "a.csv").write_text("x")
-    told: list[str] = []
+    lines: list[str] = []
     async with open_gateway(200, quoted=status) as (url, _):
-        done = await asyncio.to_thread(upload_files, url, [tmp_path], told.append)
-    assert (done.table_ids, done.corpus, told) == (["t1"], corpus, reports)
+        done = await asyncio.to_thread(upload_files, url, [tmp_path], lines.append)
+    assert (done.table_ids, done.corpus, lines) == (["t1"], corpus, reports)
 
 
 LABELLED: list[dict[str, Any]] = [
