@@ -12,7 +12,6 @@ from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
-from google.protobuf.message import Message
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
@@ -39,10 +38,8 @@ from fathom.services.gateway.bodies import (
     NegativesQuery,
     PageSize,
     PageToken,
-    ProposedMeaning,
     Resume,
     RunId,
-    TableMeaning,
     TablePage,
     TodoEdit,
 )
@@ -58,6 +55,7 @@ from fathom.services.gateway.links.store import LinkStore
 from fathom.services.gateway.openai import errors
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
+from fathom.services.gateway.own_tables.routes import add_meanings
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.profile.judgements import add_feedback
 from fathom.services.gateway.profile.routes import add_profile
@@ -67,7 +65,13 @@ from fathom.services.gateway.reviews.routes import add_reviews
 from fathom.services.gateway.schedules.firing import Scheduler
 from fathom.services.gateway.schedules.routes import add_schedules
 from fathom.services.gateway.schedules.store import ScheduleStore
-from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
+from fathom.services.gateway.schemas import (
+    add_message,
+    describe_events,
+    describe_json_text,
+    describe_response,
+    reference,
+)
 from fathom.services.gateway.sources.routes import add_sources
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
@@ -138,11 +142,6 @@ def create_app(
     add_page(app)
     app.openapi = lambda: build_openapi_document(app)  # type: ignore[method-assign]
     return app
-
-
-def describe_response(message: type[Message]) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI response of a route that answers with a protobuf message's JSON form."""
-    return {200: {"description": "OK", "content": {"application/json": {"schema": reference(message)}}}}
 
 
 def describe_files(*media_types: str) -> dict[int | str, dict[str, Any]]:
@@ -393,24 +392,6 @@ def add_tables(app: FastAPI, engine: Engine) -> None:
         """Return the full table as a file."""
         file = await engine.export_table(sheet_id, format, has_parentheses=negatives == "parentheses")
         return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
-
-
-def add_meanings(app: FastAPI, engine: Engine) -> None:
-    """Add the routes of what the columns of own tables mean."""
-
-    @app.get("/v1/tables/{sheet_id}/meaning")
-    async def propose_meaning(sheet_id: str) -> ProposedMeaning:
-        """Propose what the columns of an own table mean: dates, whose the rows are, names, and how values add up."""
-        return ProposedMeaning(**await engine.propose_meaning(sheet_id))
-
-    @app.put(
-        "/v1/tables/{sheet_id}/meaning",
-        response_model=None,
-        responses=describe_response(datafetch.ApplyMeaningResponse),
-    )
-    async def apply_meaning(sheet_id: str, meaning: TableMeaning) -> JSONResponse:
-        """Make a table of series from an own table and what its columns mean; runs begin with it by `table_ids`."""
-        return JSONResponse(await engine.apply_meaning(sheet_id, meaning))
 
 
 def add_conversations(app: FastAPI, engine: Engine) -> None:

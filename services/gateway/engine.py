@@ -26,6 +26,7 @@ from fathom.core.ids import checked_id, new_id
 from fathom.domain.chat.media import MEDIA_TYPES, ROWS_OF_DOCUMENTS, media_type
 from fathom.services.gateway.bodies import TableMeaning, check_length
 from fathom.services.gateway.config import Config
+from fathom.services.gateway.own_tables.passages import MOST_ROWS, write_passages
 from fathom.services.gateway.readiness import Readiness
 from fathom.services.gateway.tables import View, build_page, validate_view
 from fathom.transport.store import ObjectStore
@@ -40,6 +41,8 @@ UPLOADS = {
     ".parquet": "application/vnd.apache.parquet",
 }
 DOCUMENTS = tuple(ending for ending, kind in MEDIA_TYPES.items() if kind not in ROWS_OF_DOCUMENTS)
+# Of the rows of a table, and how long the name of a source may be.
+ROWS, MAX_SOURCE_CHARS = MEDIA_TYPES[".jsonl"], 200
 # The agent with the default model, in lists of models for programs that must name one.
 AGENT = "fathom"
 # Short, because it only decides between 404 and a stream: the stream itself waits longer.
@@ -277,13 +280,34 @@ class Engine:
         """
         if PurePath(name).suffix.lower() not in DOCUMENTS:
             raise InvalidField("name", f"must end with one of {', '.join(DOCUMENTS)}")
+        return await self._import(name, media_type(name), corpus, content, published)
+
+    async def add_passages(self, sheet_id: str, corpus: str) -> dict[str, Any]:
+        """Add the first rows of an imported table to a corpus as ``import_document`` does, and return the same.
+
+        An issue says how many rows are left out.
+        """
+        request = data.GetSheetRequest(sheet_id=checked_id("sheet_id", sheet_id))
+        sheet = (await self._clients.datafetch.get_sheet(request, timeout_s=TABLE_TIMEOUT_S)).sheet
+        lines = await asyncio.to_thread(write_passages, await self.read_table(sheet_id), sheet)
+        if not lines:
+            raise InvalidField("sheet_id", f"{sheet.title} has no row that says anything")
+        reply = await self._import(f"{sheet.title}"[:MAX_SOURCE_CHARS], ROWS, corpus, lines)
+        if (left := sheet.rows - MOST_ROWS) > 0:
+            note = f"{sheet.title}: only its first {MOST_ROWS} rows can be quoted, {left:,} more are computed on alone"
+            reply.setdefault("issues", []).append({"line": "0", "message": note, "source": sheet.title})
+        return reply
+
+    async def _import(
+        self, source: str, kind: str, corpus: str, content: bytes, published: date | None = None
+    ) -> dict[str, Any]:
         ident = new_id("upload")
-        stored = await self._store.put(f"uploads/{ident}", content, media_type(name))
+        stored = await self._store.put(f"uploads/{ident}", content, kind)
         request = retrieval.ImportDocumentRequest(
             request_id=ident,
             corpus=corpus,
             data=to_ref(stored),
-            source=name,
+            source=source,
             lifetime_s=self._config.upload_lifetime_s,
         )
         if published is not None:

@@ -44,6 +44,11 @@ def reference(message: type[Message]) -> Schema:
     return reference_to(message.DESCRIPTOR.full_name)
 
 
+def describe_response(message: type[Message]) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI response of a route that answers with a protobuf message's JSON form."""
+    return {200: {"description": "OK", "content": {"application/json": {"schema": reference(message)}}}}
+
+
 def reference_to(full_name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{full_name}"}
 

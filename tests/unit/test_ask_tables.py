@@ -25,12 +25,17 @@ ISSUE = {"row": 3, "column": "price", "message": "is no number"}
 
 @asynccontextmanager
 async def open_gateway(
-    *statuses: int, columns: list[dict[str, Any]] | None = None, adds: bool = True, worksheets: Sequence[str] = ()
+    *statuses: int,
+    columns: list[dict[str, Any]] | None = None,
+    adds: bool = True,
+    worksheets: Sequence[str] = (),
+    quoted: int = 200,
 ) -> AsyncIterator[tuple[str, list[tuple[str, bytes]]]]:
     """Serve ``POST /v1/tables`` with these statuses in turn, the last one repeated; yield its URL and the files.
 
     ``columns`` are proposed for each table; without them the gateway is one of an earlier version. ``worksheets`` are
     those of each workbook; a further one called Notes is no table, and as many are read as are asked for.
+    ``quoted`` is the status of what adds rows to a corpus.
     """
     answers, got = list(statuses), list[tuple[str, bytes]]()
 
@@ -66,10 +71,16 @@ async def open_gateway(
         got.append(("meaning", await request.read()))
         return web.json_response({"sheet": {"id": "series"}, "issues": [{"row": 2, "message": "has no day"}]})
 
+    async def quote(request: web.Request) -> web.Response:
+        if quoted != 200:
+            return web.json_response({"detail": "has no row that says anything"}, status=quoted)
+        return web.json_response({"corpus": request.query["corpus"] or "docs_1"})
+
     app.router.add_post("/v1/tables", take)
     app.router.add_get("/v1/tables/{sheet}/meaning", propose)
     app.router.add_put("/v1/tables/{sheet}/meaning", apply)
     app.router.add_post("/v1/documents", take_document)
+    app.router.add_post("/v1/tables/{sheet}/passages", quote)
     server = TestServer(app, host="127.0.0.1")
     await server.start_server()
     try:
@@ -159,6 +170,24 @@ async def test_a_folder_is_sent_file_by_file_and_a_bad_one_costs_no_other(tmp_pa
     assert (done.corpus, done.table_ids) == ("docs_1", ["t4"])
     assert [name for name, _ in got] == [":a.pdf", ":b/c.docx", "docs_1:d.md", "e.csv"]
     assert [report.partition(" ")[0] for report in reports] == ["a.pdf", "b/c.docx:", "d.md:", "f.png"]
+
+
+@pytest.mark.parametrize(
+    ("status", "corpus", "reports"),
+    [
+        (200, "docs_1", []),
+        (400, "", ["a.csv cannot be quoted: with: a.csv: has no row that says anything"]),
+        (404, "", ["a.csv cannot be quoted: the gateway is of an earlier version"]),
+    ],
+)
+async def test_rows_of_a_table_are_added_to_the_corpus_and_their_loss_costs_no_table(
+    tmp_path: Path, status: int, corpus: str, reports: list[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    lines: list[str] = []
+    async with open_gateway(200, quoted=status) as (url, _):
+        done = await asyncio.to_thread(upload_files, url, [tmp_path], lines.append)
+    assert (done.table_ids, done.corpus, lines) == (["t1"], corpus, reports)
 
 
 LABELLED: list[dict[str, Any]] = [

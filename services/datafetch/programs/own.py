@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fathom.domain.periods.period import DAY
 from fathom.domain.programs.language import WHOLE_TABLE
@@ -19,10 +20,13 @@ from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.catalogue import Entry
 from fathom.services.datafetch.programs.linking import EXACT, Floats, Linker, Vectors
+from fathom.services.datafetch.query.units import parse_unit
 from fathom.services.datafetch.warehouse.database import SeriesFacts
 
 # Columns of one question; each has a few names, which are compared with every name of the question.
 MOST_COLUMNS = 64
+# Fewer rows have no sum that a table would show; and how far a sum of rounded values may be from a rounded one.
+LEAST_PARTS, ROUNDING = 2, 1e-3
 # Months of the periods of tables, the longest first.
 PERIODS = (12, 6, 3, 1)
 # All are compared with the words of a question.
@@ -31,7 +35,13 @@ BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
 # A unit of two parts behind a name, of which one is short: "Price USD/t", but not "Net profit/loss".
 SHORT, LONG = r"[^\W\d_][\w²³]{0,2}", r"[^\W\d_][\w²³]*"
 UNIT_END = re.compile(rf"\s((?:{SHORT}/{LONG}|{LONG}/{SHORT}))$")
+# A unit behind the last comma: "Passing rent, EUR thousand".
+COMMA_END = re.compile(r"[,，]\s*([^,，\d]+)$")
+MOST_UNIT_WORDS = 4
 JOINTS = re.compile(r"[_.\-/]+")
+
+
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,7 @@ class OwnSeries:
     ``kind`` what such labels are called ("Plant"), ``is_amount`` that the values of a period are added up, and
     ``is_state`` that the last one holds. ``months`` are those of the period that each value is of, 0 if not known.
     With ``is_of_file`` no column says what is measured: the labels of an income statement are all that is said.
+    ``is_total`` marks a row that adds up those above it, and the ones below that.
     """
 
     sheet_id: str
@@ -71,6 +82,7 @@ class OwnSeries:
     months: int = 0
     is_state: bool = False
     is_of_file: bool = False
+    is_total: bool = False
 
 
 def list_own_series(
@@ -85,6 +97,7 @@ def list_own_series(
     days = table[dates[0]].cast(pa.date32(), safe=False).drop_null()
     if not len(days):
         return []
+    totals = find_totals(table, meanings or {})
     ends, spaced = pc.min_max(days).as_py(), find_spacing(pc.unique(days).to_pylist()) if meanings else 0
     found = []
     for name in (field.name for field in table.schema if is_number(field.type)):
@@ -98,9 +111,32 @@ def list_own_series(
             meant.months or spaced,
             meant.is_state,
             meant.is_of_file,
+            name in totals,
         )
         found.append(OwnSeries(sheet_id, name, unit, title, ends["min"], ends["max"], *more))
     return found
+
+
+def find_totals(table: pa.Table, meanings: Mapping[str, OwnMeaning]) -> frozenset[str]:
+    """Return the columns of things that are no things of a list: the sum of those before, and what stands behind it."""
+    measures: dict[tuple[str, int], list[str]] = {}
+    for name in table.column_names:
+        if (meant := meanings.get(name)) and meant.label and meant.names:
+            measures.setdefault((meant.names[0], meant.months), []).append(name)
+    found: list[str] = []
+    for names in measures.values():
+        values = np.array([table[name].to_numpy(zero_copy_only=False).astype(float) for name in names])
+        first = next((at for at in range(LEAST_PARTS, len(names)) if adds_up(values[:at], values[at])), len(names))
+        found += names[first:]
+    return frozenset(found)
+
+
+def adds_up(parts: Values, whole: Values) -> bool:
+    """Return whether a row is the sum of others on all days on which it has a value, but for their rounding."""
+    is_there = ~np.isnan(whole)
+    sums, size = np.nansum(parts, axis=0), np.nansum(np.abs(parts), axis=0)
+    is_near = np.abs(sums - whole)[is_there] <= ROUNDING * size[is_there]
+    return bool(is_near.any() and is_near.all() and size[is_there].all())
 
 
 def find_spacing(days: Sequence[date]) -> int:
@@ -125,13 +161,24 @@ def is_number(kind: Any) -> bool:
 
 def read_unit(column: str) -> str:
     """Return what stands in the brackets of a column's name, or at its end: "Revenue (million EUR)", "Price USD/t"."""
-    found, end = BRACKETS.search(column), UNIT_END.search(column)
-    return found[0][1:-1].strip() if found else end[1] if end else ""
+    found, end = BRACKETS.search(column), find_unit_end(column)
+    return found[0][1:-1].strip() if found else end[1].strip() if end else ""
 
 
 def strip_unit(column: str) -> str:
     """Return the name of a column without brackets and without the unit at its end."""
-    return UNIT_END.sub("", BRACKETS.sub("", column).strip()).strip()
+    bare = BRACKETS.sub("", column).strip()
+    end = find_unit_end(bare)
+    return bare[: end.start()].strip() if end else bare
+
+
+def find_unit_end(column: str) -> re.Match[str] | None:
+    """Return the unit at the end of a column's name: of two parts, or behind a comma with the word of a unit."""
+    if end := UNIT_END.search(column):
+        return end
+    end = COMMA_END.search(column)
+    words = end[1].split() if end else []
+    return end if len(words) <= MOST_UNIT_WORDS and any(map(parse_unit, words)) else None
 
 
 def list_names(column: str) -> Iterator[str]:
@@ -144,9 +191,20 @@ def list_names(column: str) -> Iterator[str]:
 class OwnLinker:
     """Compares words with the columns of own tables, then with the bundled series. Read-only, hence thread-safe."""
 
-    def __init__(self, own: Sequence[OwnSeries], bundled: Linker, queries: QueryVectors) -> None:
-        """Index the names of the first ``MOST_COLUMNS`` columns, whose ids are own1, own2 and so on."""
-        self.own = {f"{WHOLE_TABLE}{number}": one for number, one in enumerate(own[:MOST_COLUMNS], 1)}
+    def __init__(
+        self,
+        own: Sequence[OwnSeries],
+        bundled: Linker,
+        queries: QueryVectors,
+        compared: Sequence[OwnSeries] | None = None,
+    ) -> None:
+        """Index the names of the columns that are compared, whose ids are own1, own2 and so on.
+
+        They are the first ``MOST_COLUMNS`` of all, unless others were chosen.
+        """
+        self._sheets = {one.sheet_id for one in own}
+        chosen = own[:MOST_COLUMNS] if compared is None else compared
+        self.own = {f"{WHOLE_TABLE}{number}": one for number, one in enumerate(chosen, 1)}
         entries = [make_own_entry(ident, one) for ident, one in self.own.items()]
         names = [name for entry in entries for name in entry.names]
         # As queries and not as passages: their vectors are held between questions.
@@ -169,7 +227,7 @@ class OwnLinker:
     @property
     def has_single_table(self) -> bool:
         """Return whether all own columns are of one sheet."""
-        return len({one.sheet_id for one in self.own.values()}) == 1
+        return len(self._sheets) == 1
 
 
 def make_own_entry(ident: str, own: OwnSeries) -> Entry:

@@ -21,6 +21,7 @@ from fathom.services.datafetch.programs.following import follow
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
 from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
+from fathom.services.datafetch.programs.own_words.choosing import choose_columns
 from fathom.services.datafetch.programs.own_words.lengths import choose_lengths, find_length
 from fathom.services.datafetch.programs.own_words.naming import OwnWords
 from fathom.services.datafetch.programs.own_words.settling import Settled, settle
@@ -117,7 +118,7 @@ class ProgramReader:
         if not own:
             return Decoding(self._network, self._linker, self._places, self._queries, conversation)
         fitting = choose_lengths(own, texts, today or max(one.last for one in own))
-        linker = OwnLinker(fitting, self._linker, self._queries)
+        linker = OwnLinker(fitting, self._linker, self._queries, choose_columns(fitting, texts))
         places = np.concatenate([self._network.place_entries(linker.titles), self._places])
         return Decoding(self._network, linker, places, self._queries, conversation)
 

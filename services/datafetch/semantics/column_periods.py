@@ -22,6 +22,8 @@ SIGNS = " -–—_./:;|,，'’\""
 # Words that join them in sentences: "Revenue in Q1 2024", 2024年的收入.
 JOINING = frozenset({"at", "of", "de", "the", "from", "to", "hyphen", "comma"})
 MONTHS_OF_YEAR = 12
+# A year in front of a noun is a number of such things in a sentence, but not in the name of a column.
+YEAR_AHEAD = re.compile(r"((?:19|20)\d\d)\s+(\D.*)")
 # Longer texts of cells are sentences.
 MOST_CELL_CHARS = 40
 
@@ -53,6 +55,9 @@ def read_column_period(name: str, year: int = 0) -> ColumnPeriod | None:
     """
     text = open_brackets(name)
     found = find_single(text)
+    if found is None and (ahead := YEAR_AHEAD.fullmatch(text)) and not read_periods(text, ANCHOR).periods:
+        text = f"{ahead[2]} {ahead[1]}"
+        found = find_single(text)
     if found is None and year and not read_periods(text, ANCHOR).periods:
         text = f"{text} {year}"
         found = find_single(text)

@@ -63,6 +63,9 @@ async def propose_meaning(
     table = join_row_periods(table)
     date = find_date(table)
     label = find_label(table, date)
+    # Beside measures of several years the days of rows are those of something else: when a lease or a loan ends.
+    if date and is_day(table.schema.field(date).type) and has_periods(table) and (named := find_label(table, "")):
+        date, label = "", named
     roles = [describe_column(table, name, date, label, units.get(name, ""), title) for name in table.column_names]
     taken = {one.name.casefold() for one in roles}
     found = [await describe_measure(one, match, indicators, taken) for one in roles]
@@ -70,7 +73,18 @@ async def propose_meaning(
     says_more = any(len(one.names) > 1 or one.aggregation is not Aggregation.UNKNOWN for one in values)
     # Only days of a type of their own are series without more.
     is_plain = date != "" and is_day(table.schema.field(date).type) and label == "" and not says_more
-    return Proposal(TableMeaning(tuple(found)), bool(values) and not is_plain)
+    # Rows that nothing tells apart would be one series, of which all but the first are lost.
+    is_told_apart = bool(date or label) or table.num_rows == 1
+    return Proposal(TableMeaning(tuple(found)), bool(values) and is_told_apart and not is_plain)
+
+
+def has_periods(table: pa.Table) -> bool:
+    """Return whether the names of columns say a measure of several periods: "Rent 2024" beside "Rent 2025"."""
+    found: dict[str, set[str]] = {}
+    for field in table.schema:
+        if is_number(field.type) and (period := read_column_period(field.name)) and period.rest:
+            found.setdefault(period.rest, set()).add(period.words)
+    return any(len(periods) > 1 for periods in found.values())
 
 
 def find_date(table: pa.Table) -> str:
@@ -122,7 +136,7 @@ def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str
     unit = unit or read_unit(open_brackets(name))
     # The name first: whether the rows have years is read of all of them, for each column that is asked about.
     if date and (part := read_part(name)) and has_years(table, date):
-        return ColumnMeaning(name, Role.VALUE, name_rest(part, title), unit, period=part.words)
+        return ColumnMeaning(name, Role.VALUE, name_rest(part, title), unit or read_unit(part.rest), period=part.words)
     if date:
         return ColumnMeaning(name, Role.VALUE, list_own_names(strip_unit(name) or name), unit)
     # Without a year in its name, that of the file holds for all.
@@ -130,7 +144,7 @@ def describe_column(table: pa.Table, name: str, date: str, label: str, unit: str
     found = read_column_period(name, of_title.year if of_title else 0)
     if found is None:
         return ColumnMeaning(name, Role.IGNORED, (), unit)
-    names = name_rest(found, title)
+    names, unit = name_rest(found, title), unit or read_unit(found.rest)
     period = "" if found.year else found.words
     return ColumnMeaning(name, Role.VALUE, names, unit, year=found.year, period=period)
 

@@ -161,7 +161,7 @@ def name_cited(document: pb.Document, place: str) -> str:
 
     A report is cited with its house and day.
     """
-    is_repeated = bool(place) and document.title == PurePosixPath(document.source).stem
+    is_repeated = bool(place) and document.title in (document.source, PurePosixPath(document.source).stem)
     day = format_day(document.publish_time) if document.house else ""
     return ", ".join(filter(None, ("" if is_repeated else document.title, document.house, day, place)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from fathom.services.policy.reference.reading import Reading, say
 
 # Passages that are read until one answers.
 MAX_READ = 4
+# The place of a row of a spreadsheet, with which its passage ends: "(A5:K5)".
+CELLS = re.compile(r"\([A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?(?:, [A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?)*\)$")
 # Share of the greatest probability from which on the name of a row decides.
 NEARLY = 0.5
 
@@ -83,7 +86,16 @@ def quote_documents(conversation: Conversation, reading: Reading, rater: Rater) 
         # By meaning a text may answer in other words; another year is never the one that is asked for.
         is_there = has_years(text, question) if rater.has_meanings else is_about(f"{title}\n{quoted}", text, question)
         if is_there:
-            yield Quotation(title, quoted, step.material, rated[best], rated[best] >= rater.threshold)
+            # The model has learnt on texts: a row of a spreadsheet shares the names of its columns with any question.
+            is_sure = rated[best] >= rater.threshold and (
+                not CELLS.search(quoted) or has_all_terms(title, question, quoted)
+            )
+            yield Quotation(title, quoted, step.material, rated[best], is_sure)
+
+
+def has_all_terms(title: str, question: str, row: str) -> bool:
+    """Return whether a row of a spreadsheet, with the names of its columns, has all terms of a question."""
+    return set(list_words(question)) <= set(list_words(f"{title} {row}"))
 
 
 def has_years(text: str, question: str) -> bool:

@@ -20,6 +20,7 @@ from fathom.services.retrieval.documents.model import CONTENT_ID_CHARS, PLACE_FI
 # Places as the parsers name them; pages of a PDF are no lines and go into the message.
 PLACE = re.compile(r"(?:line|row) (\d+)")
 BOUNDS = Limits()
+FILE_NAME = re.compile(r"\S+\.(?:html?|docx?|pptx?|xlsx?|pdf|txt|md|tex|indd)", re.IGNORECASE)
 # Place of what is the text of a whole file; rows of one have others.
 WHOLE = "file"
 
@@ -57,7 +58,8 @@ def read_file(
 
 def make_passages(item: ParsedDocument, source: str) -> Iterator[Document | Issue]:
     """Yield the passages of a file, which together are one version of its source."""
-    title = item.title or PurePath(source).stem
+    # Programs that print to PDF leave the name of their own file as its title: "a.html".
+    title = item.title if item.title and not FILE_NAME.fullmatch(item.title) else PurePath(source).stem
     when = item.published.isoformat() if item.published else ""
     # The same file again is the same version: its ids depend on what it says, when and under which name.
     version = f"doc-{content_hash([source, title, when, item.text])[:CONTENT_ID_CHARS]}"

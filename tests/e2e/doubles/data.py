@@ -45,6 +45,10 @@ class ReplayDatafetch(ConnectorSources):
         for start in range(0, len(arrow), 8192):
             yield data.GetTableResponse(chunk=arrow[start : start + 8192])
 
+    async def GetSheet(self, request: data.GetSheetRequest, call: Call) -> data.GetSheetResponse:
+        self._arrow(request.sheet_id)
+        return data.GetSheetResponse(sheet=self._script.sheet)
+
     async def ImportTable(self, request: data.ImportTableRequest, call: Call) -> data.ImportTableResponse:
         """Answer with the script's sheet under the file's name, and one row that could not be read."""
         self.lifetimes.append(request.lifetime_s)

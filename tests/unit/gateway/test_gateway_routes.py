@@ -424,6 +424,16 @@ async def test_what_columns_mean_is_proposed_and_sent_back_as_it_was_edited(open
         assert said.period == "Q1 2024"
 
 
+async def test_rows_of_a_table_become_passages_of_ones_own_corpus(door: Door) -> None:
+    client, house = door
+    made = (await client.post(f"/v1/tables/{SHEET_ID}/passages")).json()
+    again = (await client.post(f"/v1/tables/{SHEET_ID}/passages", params={"corpus": made["corpus"]})).json()
+    assert again["corpus"] == made["corpus"]
+    (titles,) = house.retrieval.corpora.values()
+    assert len(set(titles)) == 1
+    assert (await client.post("/v1/tables/t_none/passages")).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("column", "field"),
     [({"role": "value"}, "columns"), ({"column": "a", "role": "total"}, "columns"),

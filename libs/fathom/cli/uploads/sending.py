@@ -11,7 +11,7 @@ from typing import Any
 from fathom.cli.uploads.meanings import Columns, apply_columns, describe_columns, propose_columns, write_meanings
 from fathom.cli.uploads.requests import call_gateway
 from fathom.clients.local import read_endpoints
-from fathom.core.errors import DependencyFailed, InvalidField, NotReady
+from fathom.core.errors import DependencyFailed, InvalidField, NotFound, NotReady
 from fathom.domain.chat.media import MEDIA_TYPES, ROWS_OF_DOCUMENTS
 
 # The gateway's own limit may be lower; more would only be read to be refused.
@@ -143,6 +143,24 @@ def upload_table(
             continue
         report_issues(reply, called, report)
         take_sheet(gateway, read_sheet_id(reply), called, done, report, meanings.get(called) or meanings.get(name))
+        add_passages(gateway, read_sheet_id(reply), called, done, report)
+
+
+def add_passages(gateway: str, sheet_id: str, name: str, done: Uploaded, report: Callable[[str], None]) -> None:
+    """Add the rows of a table to the corpus, where those are quoted that no calculation is made of."""
+    query = urllib.parse.urlencode({"corpus": done.corpus})
+    url = f"{gateway.rstrip('/')}/v1/tables/{sheet_id}/passages?{query}"
+    try:
+        reply = call_gateway("POST", url, name, "with", b"", "application/octet-stream")
+    except InvalidField as error:
+        report(f"{name} cannot be quoted: {error.message}")
+        return
+    except NotFound:
+        report(f"{name} cannot be quoted: the gateway is of an earlier version")
+        return
+    done.corpus = str(reply["corpus"])
+    for issue in reply.get("issues", ()):
+        report(str(issue.get("message", "")))
 
 
 def take_sheet(

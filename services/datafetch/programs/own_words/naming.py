@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fathom.domain.programs.language import OWN_GROUP, Call, Quote
-from fathom.domain.text.terms import list_words
+from fathom.domain.text.terms import is_chinese, list_words
 from fathom.services.datafetch.parser import lexicon
 from fathom.services.datafetch.programs.own import OwnSeries, list_names
 from fathom.services.datafetch.programs.own_words.statistics import list_asking_terms
@@ -21,6 +21,8 @@ Terms = tuple[str, ...]
 # What is left of plurals without their "s": "branche", "countrie".
 PLURAL_E, PLURAL_Y = re.compile(r"(?<=ch|sh|ss)e$|(?<=x)e$"), re.compile(r"ie$")
 ENDS = ".,;:?!'\"()"
+# Between the parts of a file's name; what is shorter than two characters names nobody.
+TITLE_JOINTS, SHORTEST_OWNER = re.compile(r"[_.\s]+"), 2
 # Letters of the shortest name that is found by its spelling alone, and how many of them one edit is allowed for.
 SHORTEST_ALIKE, LETTERS_PER_EDIT = 7, 4
 
@@ -55,6 +57,17 @@ def split_terms(text: str) -> Terms:
 def holds(words: Terms, name: Terms) -> bool:
     """Return whether a name stands in some words."""
     return bool(name) and any(words[at : at + len(name)] == name for at in range(len(words) - len(name) + 1))
+
+
+def stands_in(words: Terms, name: Terms) -> bool:
+    """Return whether a name stands in some words, one of several terms also apart: "gas oil … at Brannock"."""
+    return holds(words, name) or (len({*name}) > 1 and {*name} <= {*words})
+
+
+def find_scattered(words: Terms, names: Iterable[Terms]) -> list[Terms]:
+    """Return the names of several terms that all stand in some words, without those that are a part of a longer one."""
+    found = [name for name in dict.fromkeys(names) if len({*name}) > 1 and {*name} <= {*words}]
+    return [name for name in found if not any({*name} < {*other} for other in found)]
 
 
 def find_longest(words: Terms, names: Iterable[Terms]) -> list[Terms]:
@@ -94,10 +107,17 @@ class OwnWords:
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:
-        """Return the columns of one measure of the things of one table, by the group's id in programs."""
-        parts = [part for idents in self.measures.values() for part in self._part(idents) if len(part) > 1]
+        """Return the columns of one measure of the things of one table, by the group's id in programs.
+
+        A row that adds up the others is none of the things: it would be the largest of them.
+        """
+        members = map(self._leave_out_totals, self.measures.values())
+        parts = [part for idents in members for part in self._part(idents) if len(part) > 1]
         distinct = list(dict.fromkeys(map(tuple, parts)))
         return {f"{OWN_GROUP}{number}": list(idents) for number, idents in enumerate(distinct, 1)}
+
+    def _leave_out_totals(self, idents: Iterable[str]) -> list[str]:
+        return [ident for ident in idents if not self.own[ident].is_total]
 
     def _part(self, idents: Iterable[str]) -> list[list[str]]:
         """Return columns by their tables."""
@@ -120,22 +140,52 @@ class OwnWords:
         known = {term for name in (*labels, *measures, *kinds) for term in name}
         # A word that no name of the tables has is a name of something else: "Apple's revenue".
         if left := {*said} - known - idle:
-            # A part of a name that stands whole in the question: "zinc" of "the zinc price".
-            wider = [name for name in find_longest(asked, self.measures) if left <= {*name}]
+            # A part of a name that stands in the question: "zinc" of "the zinc price".
+            wholes = find_longest(asked, self.measures)
+            wider = [name for name in (*wholes, *find_scattered(asked, self.measures)) if left <= {*name}]
             if not wider:
-                return self._find_alike(said, asked)
-            measures = wider
+                return self._find_owned(words, asked) or self._find_alike(said, asked) or self._find_only(said, asked)
+            measures = wider[:1]
         elif not (known or asking):
-            return None
+            return self._find_owned(words, asked)
         # Which plant is meant is said by its name, or "which plant" by what plants are called.
         kinds = kinds or find_longest(asked, self.kinds)
         return self._choose(
             said,
             asked,
-            labels or find_longest(asked, self.labels),
+            labels or find_longest(asked, self.labels) or find_scattered(asked, self.labels),
             measures or find_longest(asked, self.measures),
             kinds,
         )
+
+    def _find_owned(self, words: str, asked: Terms) -> Named | None:
+        """Return the column that the question names where the words only say whose table it is, by its title.
+
+        A table of one thing does not repeat in its columns whose it is: "Orchard Fund" of orchard-fund_prices.csv.
+        """
+        plain = ((ident, one) for ident, one in self.own.items() if not one.label)
+        named = {ident: one for ident, one in plain if is_owner(words, list_title_names(one.title))}
+        measures = find_longest(asked, OwnWords(named).measures) if named else []
+        found = {ident for name in measures for ident in self.measures[name] if ident in named}
+        if len(found) != 1:
+            return None
+        terms = frozenset(term for name in measures for term in name)
+        return Named(found.pop(), name_more(split_terms(words), asked, measures), terms)
+
+    def _find_only(self, said: Terms, asked: Terms) -> Named | None:
+        """Return the columns of the things that a question names by their kind, where one measure is all they have.
+
+        The words for it are other ones than the table's: "which bank has the least money" of a table of balances.
+        """
+        kinds = find_longest(asked, self.kinds)
+        if len(kinds) != 1 or find_longest(asked, self.measures):
+            return None
+        idents = self._leave_out_totals(self.kinds[kinds[0]])
+        group = next((group for group, members in self.groups.items() if members == idents), None)
+        if group is None:
+            return None
+        measure = next(iter(self.own[idents[0]].names), self.own[idents[0]].column)
+        return Named(group, name_more(said, asked, kinds), frozenset(kinds[0]), measure)
 
     def _choose(
         self, said: Terms, asked: Terms, labels: list[Terms], measures: list[Terms], kinds: list[Terms]
@@ -150,6 +200,8 @@ class OwnWords:
         if len(columns) != 1 or len(labels) > 1:
             return None
         idents = list(columns.pop())
+        if not labels and len(idents) > 1:
+            idents = self._leave_out_totals(idents)
         if labels:
             idents = [ident for ident in idents if ident in self.labels[labels[0]]]
         if kinds:
@@ -193,4 +245,27 @@ def list_windows(terms: Terms, most: int) -> Sequence[Terms]:
 
 def name_more(said: Terms, asked: Terms, names: Iterable[Terms]) -> str:
     """Return the names that stand in the question and not in the words of a program."""
-    return " ".join(" ".join(name) for name in names if not holds(said, name) and holds(asked, name))
+    return " ".join(write_name(name) for name in names if not holds(said, name) and stands_in(asked, name))
+
+
+def write_name(name: Terms) -> str:
+    """Return the words of a name; pairs of Chinese characters that overlap are one word."""
+    text = ""
+    for term in name:
+        is_next = is_chinese(term) and len(term) > 1 and text.endswith(term[:-1])
+        text = text + term[-1] if is_next else f"{text} {term}".strip()
+    return text
+
+
+def list_title_names(title: str) -> list[str]:
+    """Return the parts of a table's title that may be a name: "orchard-fund_prices.csv" has two."""
+    return [part for part in TITLE_JOINTS.split(title.rpartition(".")[0] or title) if len(part) >= SHORTEST_OWNER]
+
+
+def is_owner(words: str, names: Sequence[str]) -> bool:
+    """Return whether words are a name of a title, or begin with a Chinese one: 宁岭合资公司 of 宁岭_销售.csv."""
+    plain = "".join(split_terms(words))
+    for name in names:
+        if plain and (plain == "".join(split_terms(name)) or (is_chinese(name) and words.startswith(name))):
+            return True
+    return False

@@ -35,6 +35,8 @@ FORMS = {
 }
 # Functions that only say which values of a series are meant, and the parts of periods.
 LOOKING_UP = frozenset({"at", "last", "within", "series", "when", "start", "end"})
+# Functions of the course of values, of which nobody asks for a sum: the reader hears "drawn" as a fall.
+FALLS = frozenset({"drawdown", "rise", "recovery", "vol"})
 # Functions of the values of a period that have one result.
 OF_WINDOWS = frozenset({"mean", "median"})
 
@@ -87,19 +89,25 @@ def settle(program: Sequence[Call], own: Mapping[str, OwnSeries], question: str,
     steps = tuple(add_up(ask(name_series(step, found), asked), asked) for step in program)
     is_sure, other = bool(series) and all(found.values()), find_other_forms(steps, statistic)
     is_single = len(program) == 1 and len(statistics) < 2
+    has_other_form = any(other & form for form in FORMS.values()) or (statistic == SUM and bool(other & FALLS))
     return Settled(
         steps,
         is_sure,
         is_sure and is_single and not other and not list_other_terms(program, question, names),
-        is_sure and is_single and any(other & form for form in FORMS.values()),
+        is_sure and is_single and has_other_form,
         list_alike(found),
     )
 
 
 def list_alike(found: Mapping[Call, Named | None]) -> tuple[tuple[str, str], ...]:
     """Return the words that are only spelt like a column, each with the column's name."""
-    near = [(one.more or node.words, one.alike) for node, one in found.items() if one is not None and one.alike]
+    near = [(join_words(node.words, one.more), one.alike) for node, one in found.items() if one and one.alike]
     return tuple(dict.fromkeys(near))
+
+
+def join_words(words: str, more: str) -> str:
+    """Return the words of a program with further ones of the question, which may repeat them."""
+    return more if {*split_terms(words)} <= {*split_terms(more)} else f"{words} {more}".strip()
 
 
 def find_other_forms(steps: Sequence[Call], statistic: str) -> frozenset[str]:

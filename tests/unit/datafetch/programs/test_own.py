@@ -12,7 +12,7 @@ import pytest
 from fathom.domain.programs.language import parse
 from fathom.services.datafetch.convert import program_to_proto
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
-from fathom.services.datafetch.programs.own import MOST_COLUMNS, OwnLinker, OwnSeries, list_own_series
+from fathom.services.datafetch.programs.own import MOST_COLUMNS, OwnLinker, OwnMeaning, OwnSeries, list_own_series
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, NamedSeries, resolve
 
@@ -40,6 +40,22 @@ def make_catalogue(*own: OwnSeries) -> Catalogue:
 def test_columns_of_numbers_are_series_from_the_first_to_the_last_day() -> None:
     table = make_table(**{"gold (EUR)": pa.array([1.0, 2.0, 3.0]), "note": pa.array(["a", "b", "c"])})
     assert list_own_series("t1", "hstech.csv", table) == [GOLD]
+
+
+def test_a_row_that_adds_up_the_ones_above_is_a_total() -> None:
+    cells = {
+        "North": [1.0, 2.25],
+        "South": [3.0, None],
+        "Pole": [0.5, 1.0],
+        "All": [4.5, 3.25],
+        "of which lent": [1.0, 1.0],
+    }
+    table = pa.table({"date": pa.array([FIRST, LAST], pa.date32()), **cells})
+    meanings = {name: OwnMeaning(names=("Balance",), label=name, kind="Bank") for name in cells}
+    found = {one.column: one.is_total for one in list_own_series("t1", "cash.xlsx", table, meanings)}
+    assert found == {"North": False, "South": False, "Pole": False, "All": True, "of which lent": True}
+    # Without labels columns are different things, whatever they add up to.
+    assert not any(one.is_total for one in list_own_series("t1", "cash.xlsx", table))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import pytest
 
 from fathom.domain.programs.language import parse, render
 from fathom.services.datafetch.programs.own import OwnSeries
+from fathom.services.datafetch.programs.own_words.choosing import choose_columns
 from fathom.services.datafetch.programs.own_words.lengths import choose_lengths
+from fathom.services.datafetch.programs.own_words.naming import OwnWords
 from fathom.services.datafetch.programs.own_words.settling import settle
 
 DAYS = date(2024, 12, 31), date(2025, 12, 31)
@@ -101,6 +103,98 @@ def test_rows_of_an_income_statement_are_called_by_their_labels_alone() -> None:
     # What a column measures must be said.
     named = {ident: replace(one, is_of_file=False) for ident, one in own.items()}
     assert settle(program, named, "What were operating costs in Q2 2025?").program == program
+
+
+def test_a_name_whose_words_stand_apart_in_a_question_is_found() -> None:
+    own = {
+        f"own{number}": OwnSeries("t1", name, "", "fuel.csv", *DAYS)
+        for number, name in enumerate(("Leith marine gas oil (USD/t)", "Hull marine gas oil (USD/t)"), 1)
+    }
+    program = parse('mean(within(series("Hull", none), "2025"))')
+    found = settle(program, own, "What did marine gas oil cost at Hull on average in 2025?")
+    assert render(found.program) == 'mean(within(series("Hull", "hull marine gas oil", own2), "2025"))'
+    # A port of which there is no price stays one.
+    other = parse('mean(within(series("Perth", none), "2025"))')
+    assert settle(other, own, "What did marine gas oil cost at Perth on average in 2025?").program == other
+
+
+def test_whoever_the_title_names_has_the_columns_of_a_plain_table() -> None:
+    own = {
+        f"own{number}": OwnSeries("t1", name, "吨", "白沙_月度销售_2025.csv", *DAYS)
+        for number, name in enumerate(("船舶漆销量（吨）", "工业漆销量（吨）"), 1)
+    }
+    question = "白沙合资公司2025年哪个月的船舶漆销量最低？"
+    program = parse('minimum(within(series("白沙合资公司", none), "2025年"))')
+    settled = 'minimum(within(series("白沙合资公司", "船舶漆销量", own1), "2025年"))'
+    assert render(settle(program, own, question).program) == settled
+    # Another company is none of this table's, and a measure must be named.
+    for said, text in (
+        ("黑石公司", question.replace("白沙合资公司", "黑石公司")),
+        ("白沙合资公司", "白沙合资公司2025年有多少员工？"),
+    ):
+        program = parse(f'minimum(within(series("{said}", none), "2025年"))')
+        assert settle(program, own, text).program == program
+
+
+def test_the_only_measure_of_things_that_a_question_names_by_their_kind_is_told() -> None:
+    own = {
+        f"own{number}": OwnSeries("t1", f"{bank} Balance", "", "cash.xlsx", *DAYS, ("Balance",), bank, "Bank")
+        for number, bank in enumerate(("North", "South"), 1)
+    }
+    program = parse('minimum(within(series("Ferry Co", none), "2025"))')
+    found = settle(program, own, "With which bank did Ferry Co have the least money in 2025?")
+    assert render(found.program) == 'bottom(at(series("Ferry Co", "bank", own_1), "2025"), 1)'
+    assert found.alike == (("Ferry Co bank", "Balance"),)
+    # With a second measure nobody knows which one is meant.
+    more = {
+        **own,
+        **{f"more_{key}": replace(one, column=f"{one.label} Limit", names=("Limit",)) for key, one in own.items()},
+    }
+    assert settle(program, more, "With which bank did Ferry Co have the least money in 2025?").program == program
+
+
+def test_a_row_that_adds_up_the_others_is_none_of_the_things() -> None:
+    own = {
+        f"own{number}": OwnSeries(
+            "t1",
+            f"{bank} Balance",
+            "",
+            "cash.xlsx",
+            *DAYS,
+            ("Balance",),
+            bank,
+            "Bank",
+            months=12,
+            is_total=bank == "Total",
+        )
+        for number, bank in enumerate(("North", "South", "Total"), 1)
+    }
+    program = parse('maximum(within(series("balance", none), "2025"))')
+    found = settle(program, own, "Which bank had the highest balance in 2025?", months=12)
+    assert render(found.program) == 'top(at(series("balance", own_1), "2025"), 1)'
+    assert OwnWords(own).groups == {"own_1": ["own1", "own2"]}
+    program = parse('at(series("total balance", none), "2025")')
+    assert "own3" in render(settle(program, own, "What was the total balance in 2025?").program)
+
+
+def test_a_sum_has_no_fall() -> None:
+    program = parse('drawdown(within(series("staff of Porto", own3), "2025"))')
+    assert settle(program, OWN, "What was staff of Porto in 2025 in total?").contradicts
+
+
+def test_of_too_many_columns_those_of_the_question_are_compared_and_measures_stay_whole() -> None:
+    wide = [
+        OwnSeries("t1", f"Home {place} Rent", "", "rents.xlsx", *DAYS, ("Rent",), f"Home {place}", "Home")
+        for place in range(6)
+    ]
+    cash = [
+        OwnSeries("t2", f"{bank} Balance", "", "cash.xlsx", *DAYS, ("Balance",), bank, "Bank")
+        for bank in ("North", "South")
+    ]
+    chosen = choose_columns([*wide, *cash], ["Which bank had the least money?"], most=6)
+    assert chosen == cash
+    assert choose_columns([*wide, *cash], ["What is the rent of Home 3?"], most=6) == wide
+    assert choose_columns([*wide, *cash], ["Which bank?"]) == [*wide, *cash]
 
 
 def test_bundled_series_stay_as_the_reader_links_them() -> None:

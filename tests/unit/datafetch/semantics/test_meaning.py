@@ -67,6 +67,37 @@ async def test_dates_that_repeat_have_a_label_and_others_none() -> None:
     assert (columns["Shop"].role, adds) == (Role.IGNORED, False)
 
 
+async def test_years_in_names_come_before_days_of_the_rows() -> None:
+    table = pa.table(
+        {
+            "House": ["Elm", "Oak"], "Rent, EUR thousand 2024": [1.0, 2.0], "Rent, EUR thousand 2025": [3.0, 4.0],
+            "Lease ends": [date(2031, 6, 30), date(2034, 12, 31)],
+        }
+    )  # fmt: skip
+    columns, adds = await propose(table)
+    assert (columns["House"].role, columns["Lease ends"].role, adds) == (Role.LABEL, Role.IGNORED, True)
+    rent = columns["Rent, EUR thousand 2025"]
+    assert (rent.names, rent.unit, rent.year) == (("Rent",), "EUR thousand", 2025)
+    # Prices of contracts for several years are those of the rows' days.
+    days = [date(2025, 1, 2), date(2025, 1, 3)]
+    columns, _ = await propose(pa.table({"Day": days, "Price 2026": [1.0, 2.0], "Price 2027": [3.0, 4.0]}))
+    assert columns["Day"].role is Role.DATE
+
+
+async def test_rows_that_nothing_tells_apart_are_no_series() -> None:
+    table = pa.table(
+        {"Bank": ["A", "A"], "Test": ["cover", "cover"], "30 June 2025": [2.9, 0.4], "30 Sept 2025": [2.8, 0.5]}
+    )
+    assert (await propose(table))[1] is False
+    assert (await propose(table.slice(0, 1)))[1] is True
+
+
+async def test_a_year_ahead_of_people_is_the_year_of_a_column() -> None:
+    table = pa.table({"Line": ["A", "B"], "2023 Passengers": [1, 2], "2024 Passengers": [3, 4]})
+    columns, adds = await propose(table)
+    assert (columns["2024 Passengers"].names, columns["2024 Passengers"].year, adds) == (("Passengers",), 2024, True)
+
+
 async def test_a_column_of_years_is_a_date_only_if_it_says_so() -> None:
     columns, _ = await propose(pa.table({"Year": [2023, 2024], "Units": [1_950, 2_010]}))
     assert (columns["Year"].role, columns["Units"].role) == (Role.DATE, Role.VALUE)

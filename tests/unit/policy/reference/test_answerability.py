@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from fathom.core.errors import CorruptData
 from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
+from fathom.domain.tool_results import Step
+from fathom.services.policy.reference.conversation import Conversation
+from fathom.services.policy.reference.documents import has_all_terms, list_quotations
 from fathom.services.policy.reference.passages import answerability
 from fathom.services.policy.reference.passages.answerability import (
     FILE,
     STATES,
     WORDS,
+    Quoted,
     Rater,
     load_answerability,
     quote_parts,
 )
+from fathom.services.policy.reference.reading import Reading
 
 LEASE = (
     "The lease of the Bremmen warehouse ends on 31 March 2034. The yearly rent of the Bremmen warehouse is 1,240,000"
@@ -55,8 +61,8 @@ async def test_a_sentence_that_says_what_is_asked_is_the_answer(ask: Any) -> Non
 async def test_a_sentence_that_only_shares_words_is_the_nearest_passage(ask: Any) -> None:
     question = "Which share of the warehouse does the landlord Brandvik Partners own?"
     talk = await ask(question, MEETING)
-    assert talk.answer.startswith("The documents do not answer this")
-    assert "Nearest passage, in “Note”: “" in talk.answer
+    assert talk.answer.startswith("This stays open: no passage here answers it for certain.")
+    assert "May answer, not certain, in “Note”: “" in talk.answer
     assert "According to" not in talk.answer
     assert talk.calls[-1][1]["reading"]["open"] == [question]
 
@@ -80,6 +86,45 @@ async def test_what_no_series_can_say_is_looked_for_in_documents_of_ones_own(dri
 async def test_the_row_in_whose_range_the_quantity_lies_is_quoted(ask: Any) -> None:
     talk = await ask("What is the storage fee for goods that are 45 days in store?", FEES, "Storage fees")
     assert "“31 to 90 days | 7%”" in talk.answer
+
+
+ROWS = (
+    "Tax rate | Value: 25.8 | Unit: % | (A2:C2)\n"
+    "Discount rate | Value: 8.4 | Unit: % | (A3:C3)\n"
+    "Harbour loan | Value: 12.5 | Unit: EUR million | (A4:C4)\n"
+)
+
+
+async def test_a_row_of_a_spreadsheet_answers_what_it_names_and_is_shown_otherwise(ask: Any) -> None:
+    talk = await ask("What is the value of the discount rate?", ROWS, "model.xlsx Assumptions")
+    assert "“Discount rate | Value: 8.4 | Unit: % | (A3:C3)”" in talk.answer
+    # Of a loan that the sheet has, not of the one that is asked for.
+    talk = await ask("What value does the bank want for the new harbour loan?", ROWS, "model.xlsx Assumptions")
+    assert talk.answer.startswith("This stays open")
+    assert "“Harbour loan | Value: 12.5 | Unit: EUR million | (A4:C4)”" in talk.answer
+    assert "According to" not in talk.answer
+
+
+def test_a_row_has_to_have_all_terms_of_a_question() -> None:
+    row = "Discount rate | Value: 8.4 | (A3:B3)"
+    assert has_all_terms("model.xlsx", "What is the value of the discount rate?", row)
+    assert not has_all_terms("model.xlsx", "What is the value of the discount rate in Peru?", row)
+
+
+class SureRater(Rater):
+    """Finds every quotation likely."""
+
+    def rate(self, question: str, found: Sequence[Quoted], title: str, text: str) -> list[float]:
+        return [1.0] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_answer"), [("What is the tax rate?", True), ("What is the tax rate in Peru?", False)]
+)
+def test_how_likely_a_row_is_does_not_make_up_for_a_term_that_it_lacks(question: str, is_answer: bool) -> None:
+    step = Step("fetch", {}, {"status": "ok", "material": 3, "title": "model.xlsx"}, ROWS)
+    (found,) = list_quotations(Conversation(question, (step,), False), Reading(), SureRater())
+    assert found.is_answer is is_answer
 
 
 @pytest.mark.parametrize("above", ["Yard | 2031 | | 2032 |", "Yard | 2031 | 2031 | 2032 | 2032"])

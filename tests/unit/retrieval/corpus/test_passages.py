@@ -16,7 +16,7 @@ from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk
 from fathom.services.retrieval.corpus.parse import ParsedDocument
 from fathom.services.retrieval.corpus.passages import PASSAGE_CHARS, cut_passages, measure_text
-from fathom.services.retrieval.corpus.rows import list_parsers
+from fathom.services.retrieval.corpus.rows import list_parsers, make_passages
 from fathom.services.retrieval.documents.model import Document, Filter
 from fathom.services.retrieval.documents.versions import CURRENT, REPLACED, UNDATED, Version, find_ends
 from fathom.services.retrieval.engine import Engine
@@ -207,3 +207,12 @@ async def test_a_document_of_an_own_corpus_says_that_it_is_one(engine: Engine) -
             [hit] = found.results[0].hits
             fetched = await servicer.Fetch(pb.FetchRequest(ids=[hit.id], corpus=corpus), call)
             assert fetched.results[0].document.own is is_own
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"), [("a.html", "report"), ("Annual report 2031", "Annual report 2031"), ("", "report")]
+)
+def test_a_title_that_is_the_name_of_a_file_is_none(title: str, shown: str) -> None:
+    (passage,) = make_passages(ParsedDocument("Rents rose.", "q3/report.pdf", "file", title=title), "q3/report.pdf")
+    assert isinstance(passage, Document)
+    assert passage.title == shown
