@@ -93,3 +93,22 @@ async def test_a_conversation_is_listed_while_its_first_run_goes_on(browser: Bro
         house.planner.release()
         await expect(page.locator(".trace.over")).to_be_visible()
         await expect(entry.get_by_role("button", name="Rename")).to_have_count(1)
+
+
+async def test_a_conversation_opens_in_another_window_when_a_key_asks_for_it(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await ask(page, "First question?")
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await page.locator("#new").click()
+        await expect(page.locator(".turn")).to_have_count(0)
+        async with page.context.expect_page() as opened:
+            await page.locator(".entry .open").click(modifiers=["Control"])
+        other = await opened.value
+        await expect(other.locator("h2.asked")).to_have_text("First question?")
+        # This window stays where it was, until the entry is opened here, by key as well.
+        await expect(page.locator(".turn")).to_have_count(0)
+        await page.locator(".entry .open").press("Enter")
+        await expect(page.locator("h2.asked")).to_have_text("First question?")
+        assert (watched.outside, watched.complaints) == ([], [])

@@ -229,3 +229,32 @@ async def test_negative_numbers_stand_in_parentheses_in_tables_copies_and_files(
         await page.reload()
         await expect(second.nth(1)).to_have_text("(98.77)")
         assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_marked_cells_are_copied_as_a_spreadsheet_takes_them(browser: Browser, house: ReplayHouse) -> None:
+    table = await show_table(browser, house)
+    page = table.page
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await expect(table.locator("tbody tr").nth(2)).to_contain_text("2015-01-06")
+    # From the first cell of one row to the second one of the next.
+    marks = (
+        """(rows) => getSelection().setBaseAndExtent(rows[1].cells[0].firstChild, 0, rows[2].cells[1].firstChild, 1)"""
+    )
+    await table.locator("tbody tr").evaluate_all(marks)
+    exact = await table.locator("tbody td[title]").evaluate_all("(cells) => cells.map((cell) => cell.title)")
+    await page.keyboard.press("Control+C")
+    copied = (await page.evaluate("navigator.clipboard.readText()")).split("\n")
+    assert [line.split("\t")[0] for line in copied] == ["2015-01-05", "2015-01-06"]
+    # All decimals that the table holds, and no sign between thousands.
+    assert set(copied[0].split("\t")[1:] + copied[1].split("\t")[1:]) <= set(exact)
+    assert [len(line.split("\t")) for line in copied] == [3, 2]
+
+
+async def test_a_table_of_an_answer_leads_to_itself_among_the_data(browser: Browser, house: ReplayHouse) -> None:
+    table = await show_table(browser, house)
+    await table.get_by_role("button", name="Data", exact=True).press("Enter")
+    await expect(table.page.locator("#tab-data")).to_have_attribute("aria-selected", "true")
+    listed = table.page.locator("#panel-body [data-sheet]")
+    await expect(listed).to_be_in_viewport()
+    # It leads nowhere from there.
+    await expect(listed.get_by_role("button", name="Data", exact=True)).to_have_count(0)

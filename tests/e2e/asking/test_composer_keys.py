@@ -111,3 +111,23 @@ async def test_a_run_that_waits_says_how_many_are_before_it(browser: Browser) ->
         house.planner.release()
         await expect(page.locator(".trace.over")).to_be_visible()
         await expect(page.locator(".trace.over")).not_to_contain_text("In the queue")
+
+
+async def test_enter_begins_a_line_where_the_reader_wants_it_and_control_sends(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        await page.get_by_role("button", name="Settings", exact=True).click()
+        await page.get_by_label("The Enter key in the question").select_option("line")
+        await page.keyboard.press("Escape")
+        for _ in range(2):
+            question = page.locator("#question")
+            await expect(page.locator(".hint")).to_contain_text("Ctrl+Enter sends")
+            await question.fill("One line")
+            await question.press("Enter")
+            await question.press_sequentially("and another")
+            await expect(question).to_have_value("One line\nand another")
+            await question.press("Control+Enter")
+            await expect(page.locator(".trace.over")).to_be_visible()
+            # Kept with the browser.
+            await page.reload()
+        assert [run.question for run in house.planner.asked] == ["One line\nand another"] * 2

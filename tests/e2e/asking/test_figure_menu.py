@@ -91,8 +91,8 @@ async def test_a_figure_leads_to_the_code_that_drew_it(browser: Browser) -> None
     async with show_answer(browser, script) as watched:
         page = watched.page
         await page.locator(".plotly-figure").get_by_role("button", name="Code", exact=True).click()
-        # The cell stands among the sources of the answer, under the number that it is cited by.
-        await expect(page.locator("#tab-sources")).to_have_attribute("aria-selected", "true")
+        # Among the code of the run, where it can be run again, under the number that it is cited by.
+        await expect(page.locator("#tab-code")).to_have_attribute("aria-selected", "true")
         cell = page.locator('#panel-body [data-number="3"]')
         await expect(cell).to_be_in_viewport()
         await expect(cell).to_contain_text('px.line(growth, title="Growth of 100")')

@@ -136,16 +136,16 @@ async def test_closing_cancels_what_is_under_way() -> None:
 async def test_work_is_cached_only_when_all_of_it_was_held_before() -> None:
     outer, inner = cache(), cache()
 
-    async def nested() -> str:
+    async def ask_inner() -> str:
         return await inner.get("part", answer)
 
     with observe_cache() as first:
-        await outer.get("q", nested)
+        await outer.get("q", ask_inner)
     with observe_cache() as again:
-        await outer.get("q", nested)
+        await outer.get("q", ask_inner)
     with observe_cache() as partly:
         # A task of its own counts as well: what it computes is new.
-        await asyncio.gather(outer.get("q", nested), outer.get("other", nested))
+        await asyncio.gather(outer.get("q", ask_inner), outer.get("other", ask_inner))
     with observe_cache() as nothing:
         await answer()
     assert [use.is_cached for use in (first, again, partly, nothing)] == [False, True, False, False]

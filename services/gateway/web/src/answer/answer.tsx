@@ -4,6 +4,7 @@ import { type ReactNode, memo } from "react";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { usePage } from "../page/context";
+import type { Tab } from "../page/layout";
 import { kindOfFinding, marked, parts, unmarked } from "../run/marks";
 import type { CodeItem, Item } from "../run/rows";
 import type { Run } from "../run/run";
@@ -17,7 +18,8 @@ import { LiveTable } from "./tables/table";
 
 export interface AnswerProps {
   run: Run;
-  onOpen: (item: Item) => void;
+  // Shows a material in the panel, among the sources unless another tab is named.
+  onOpen: (item: Item, tab?: Tab) => void;
 }
 
 export function Answer({ run, onOpen }: AnswerProps) {
@@ -91,13 +93,13 @@ function Doubt({ text, index, run }: { text: string | undefined; index: number; 
 function Referred({ reference, run, onOpen }: AnswerProps & { reference: Reference }) {
   const name = unmarked(reference.name);
   const failed = reference.kind === "figure" ? failedCode(run, name) : undefined;
-  if (failed) return <BrokenFigure item={failed} onCode={() => onOpen(failed)} />;
+  if (failed) return <BrokenFigure item={failed} onCode={() => onOpen(failed, "code")} />;
   const sheet = reference.kind === "table" ? run.sheet(name) : undefined;
-  if (sheet) return <LiveTable item={sheet} />;
+  if (sheet) return <LiveTable item={sheet} onData={() => onOpen(sheet, "data")} />;
   const found = reference.kind === "figure" ? run.figure(name) : null;
   if (found) {
     const sources = sourcesOf(run, found.item.code);
-    return <FigureView runId={run.id} figure={found.figure} sources={sources} onCode={() => onOpen(found.item)} />;
+    return <FigureView runId={run.id} figure={found.figure} sources={sources} onCode={() => onOpen(found.item, "code")} />;
   }
   return <span className="chip bad" data-unknown={name}>{`${reference.kind} ${name}: ${word("gone")}`}</span>;
 }

@@ -4,6 +4,7 @@ export const WORDS = {
   en: {
     palette: "Find and do", paletteHint: "A conversation or an action…", nothingFound: "Nothing is called that.", actions: "Actions", settings: "Settings", keys: "Keys",
     settings_general: "General", settings_models: "Models", settings_sources: "Sources", settings_stances: "Conclusions", stancesNote: "What earlier answers have concluded. A later answer that comes to another figure says so.", olderStances: "Older conclusions", confirmStance: "Delete this conclusion? Later answers are no longer compared with it.", noStances: "No answer has concluded anything yet.", contradicted: "has changed", earlierStances: "Before that: {count}", sourceRun: "Open the run", readingList: "Reading…", readAgain: "Read again",
+    enterKey: "The Enter key in the question", enter_send: "sends it", enter_line: "begins a line; Ctrl+Enter sends", hintLines: "Ctrl+Enter sends · Enter new line · Esc stops · / @ # pick", key_send_lines: "Send it where Enter begins a line", openInData: "Show it among the data",
     defaultMode: "New questions are answered by", registries: "Frameworks and prompts", editFrameworks: "Edit frameworks", editPrompts: "Prompts and their variants",
     modelsByRole: "Which model does what", modelsByRoleNote: "Given by the operator, with", task_planner: "Plans, and calls tools", task_coder: "Writes code", task_writer: "Writes answers", task_judge: "Compares and grades",
     defaultModel: "New questions go to", serverDefault: "this Fathom's default ({name})", defaultModelNote: "Kept with this browser. Beside a question another one can be chosen for as long as the page is open.", isDefault: "default", contextWindow: "window of {count} tokens", promptPrice: "prompt", cachedPrice: "cached", sampledPrice: "completion", perMillion: "per million tokens", keySet: "key set", keyMissing: "key not set",
@@ -94,6 +95,7 @@ export const WORDS = {
   zh: {
     palette: "查找与操作", paletteHint: "对话或操作……", nothingFound: "没有这样的对话或操作。", actions: "操作", settings: "设置", keys: "快捷键",
     settings_general: "常规", settings_models: "模型", settings_sources: "数据来源", settings_stances: "结论", stancesNote: "以往答案得出的结论。之后的答案若得出不同数字，会予以说明。", olderStances: "更早的结论", confirmStance: "删除此结论？之后的答案不再与其比较。", noStances: "尚无答案得出结论。", contradicted: "有变化", earlierStances: "此前的结论：{count} 条", sourceRun: "打开该次运行", readingList: "正在读取……", readAgain: "重新读取",
+    enterKey: "提问框中的回车键", enter_send: "发送", enter_line: "换行；Ctrl+回车发送", hintLines: "Ctrl+回车发送 · 回车换行 · Esc 停止 · / @ # 选取", key_send_lines: "回车换行时发送问题", openInData: "在数据中显示",
     defaultMode: "新问题的回答方式", registries: "框架与提示词", editFrameworks: "编辑分析框架", editPrompts: "提示词及其变体",
     modelsByRole: "各项任务使用的模型", modelsByRoleNote: "由管理员设置：", task_planner: "规划和调用工具", task_coder: "编写代码", task_writer: "撰写答案", task_judge: "比较和评判",
     defaultModel: "新问题使用", serverDefault: "系统默认（{name}）", defaultModelNote: "保存在此浏览器中。提问时可临时改用其他模型，在页面关闭前有效。", isDefault: "默认", contextWindow: "窗口 {count} 词元", promptPrice: "输入", cachedPrice: "缓存", sampledPrice: "输出", perMillion: "每百万词元", keySet: "密钥已设置", keyMissing: "密钥未设置",

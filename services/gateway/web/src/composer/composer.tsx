@@ -18,8 +18,9 @@ import { ACCEPTED } from "./uploads";
 const HIGHEST_PX = 200;
 
 export function Composer() {
-  const { session, uploads } = usePage();
+  const { session, uploads, preferences } = usePage();
   useStore(session);
+  useStore(preferences);
   const files = useRef<HTMLInputElement>(null);
   const models = useModels();
   return (
@@ -41,7 +42,7 @@ export function Composer() {
           <Choices />
           <SourcesMenu />
           <span className="spacer" />
-          <span className="dim hint wide-only">{word("hint")}</span>
+          <span className="dim hint wide-only">{word(preferences.chosen("enter") === "line" ? "hintLines" : "hint")}</span>
           <button id="send" type="submit" className="primary" disabled={session.isSending}>{word("ask")}</button>
         </div>
       </div>
@@ -72,8 +73,9 @@ function useSubmit(): (event: FormEvent) => void {
 }
 
 function Question() {
-  const { session, draft, uploads } = usePage();
+  const { session, draft, uploads, preferences } = usePage();
   const { text } = useStore(draft);
+  const hasLines = useStore(preferences).chosen("enter") === "line";
   const box = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => {
     if (!box.current) return;
@@ -86,7 +88,8 @@ function Question() {
   useEffect(picking.look, [text]);
   const act = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
     if (picking.take(event)) return;
-    if (event.key === "Enter" && !event.shiftKey && !isComposing(event)) {
+    const isSending = !event.shiftKey && (hasLines ? event.ctrlKey || event.metaKey : true);
+    if (event.key === "Enter" && isSending && !isComposing(event)) {
       event.preventDefault();
       event.currentTarget.form?.requestSubmit();
     } else if (event.key === "ArrowUp" && !text && session.turns.length) {

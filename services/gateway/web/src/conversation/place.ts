@@ -12,6 +12,8 @@ export function readPlace(): Place {
   return { conversation: parts.get("c") ?? "", run: parts.get("run") ?? "", after: parts.get("after") ?? "" };
 }
 
+export const addressOfConversation = (conversation: string): string => `#${new URLSearchParams({ c: conversation })}`;
+
 // Whether the address is of something else: the staff's area, or a part of a text.
 export const isElsewhere = (): boolean => !/^(#?|#(c|run|after)=.*)$/.test(location.hash);
 

@@ -12,7 +12,7 @@ export interface Shortcut {
 }
 
 export const SHORTCUTS: Shortcut[] = [
-  { keys: "Enter", name: "key_send" }, { keys: "Shift+Enter", name: "key_line" }, { keys: "↑", name: "key_recall" },
+  { keys: "Enter", name: "key_send" }, { keys: "Ctrl+Enter", name: "key_send_lines" }, { keys: "Shift+Enter", name: "key_line" }, { keys: "↑", name: "key_recall" },
   { keys: "/ @ #", name: "key_pick" }, { keys: "Esc", name: "key_escape" }, { keys: "Ctrl+K", name: "palette" }, { keys: "Ctrl+Shift+O", name: "fresh" },
   { keys: "Ctrl+/", name: "keys" }, { keys: "/", name: "key_ask" }, { keys: "j", name: "key_next_turn" }, { keys: "k", name: "key_previous_turn" },
   { keys: "End", name: "key_end" }, { keys: "]", name: "key_next_citation" }, { keys: "[", name: "key_previous_citation" }, { keys: "t", name: "key_trace" },

@@ -50,7 +50,9 @@ function General() {
         <Choice label={word("negativesSetting")} value={preferences.negatives} names={NEGATIVES} nameOf={(name) => word(`negatives_${name}`)}
           onChoose={(name) => preferences.enclose(name)} />
         <Choice label={word("defaultMode")} value={MODES.find((name) => name === preferences.chosen("mode")) ?? MODES[0]!} names={MODES}
-          nameOf={(name) => `${word(`mode_${name}`)} – ${word(`mode_${name}_note`)}`} onChoose={(name) => preferences.choose("mode", name)} />
+          nameOf={(name) => word(`mode_${name}`)} onChoose={(name) => preferences.choose("mode", name)} />
+        <Choice label={word("enterKey")} value={preferences.chosen("enter") === "line" ? "line" : "send"} names={["send", "line"]}
+          nameOf={(name) => word(`enter_${name}`)} onChoose={(name) => preferences.choose("enter", name)} />
       </section>
       <section aria-label={word("answerSettings")}>
         <h3>{word("answerSettings")}</h3>

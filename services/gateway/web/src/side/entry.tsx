@@ -1,12 +1,13 @@
 // One conversation of the list: opened, pinned, renamed, deleted.
 import { useQueryClient } from "@tanstack/react-query";
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, useEffect, useRef, useState } from "react";
 
 import { asProblem, call, patch, path } from "../base/api";
 import { isComposing } from "../base/composition";
 import { KEYS } from "../base/queries";
 import { word } from "../base/words";
 import type { Conversation } from "../contract/types";
+import { addressOfConversation } from "../conversation/place";
 import { Confirm } from "../page/confirm";
 
 interface Props {
@@ -30,10 +31,17 @@ export function RunningEntry({ title, isCurrent, onOpen }: { title: string; isCu
   );
 }
 
+// Opens a conversation in this window, unless a key asks for another one, which the browser opens by the address.
+function openHere(event: MouseEvent, onOpen: () => void): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  onOpen();
+}
+
 export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, onRemoved }: Props) {
   const queries = useQueryClient();
   const [isRenamed, setRenamed] = useState(false);
-  const open = useRef<HTMLButtonElement>(null);
+  const open = useRef<HTMLAnchorElement>(null);
   const isLeftByKey = useRef(false);
   const [problem, setProblem] = useState("");
   useEffect(() => {
@@ -66,9 +74,10 @@ export function ConversationEntry({ item, query, isCurrent, onOpen, onChanged, o
   return (
     <div className="entry" data-conversation={item.id}>
       {isRenamed ? <TitleField title={item.title} onLeave={leave} /> : (
-        <button ref={open} type="button" className="open" title={item.title} aria-current={isCurrent || undefined} onClick={onOpen}>
+        <a ref={open} href={addressOfConversation(item.id)} className="open" title={item.title} aria-current={isCurrent || undefined}
+          onClick={(event) => openHere(event, onOpen)}>
           {item.title}{item.passage && <small><Emphasised text={item.passage} query={query} /></small>}
-        </button>
+        </a>
       )}
       <Act label={item.pinned ? "unpin" : "pin"} title={item.title} sign={item.pinned ? "★" : "☆"} onAct={() => change({ pinned: !item.pinned })} />
       <Act label="rename" title={item.title} sign="✎" onAct={() => setRenamed(true)} />

@@ -3,12 +3,13 @@ import { useState } from "react";
 
 import { Title, originOf } from "../answer/material";
 import { CellAgain } from "./cell-again";
-import { path } from "../base/api";
+import { asProblem, path } from "../base/api";
 import { count, duration } from "../base/format";
 import { plural, word } from "../base/words";
 import type { Sheet, Usage } from "../contract/types";
 import type { CodeItem, Item } from "../run/rows";
 import { type Run, kindOf } from "../run/run";
+import { addressOf, saveAnswer } from "../turn/export";
 import { Section, TraceRow } from "../turn/rows";
 
 const SNIPPET = 600;
@@ -57,6 +58,24 @@ function Quote({ text }: { text: string }) {
 }
 
 export function Code({ run }: { run: Run }) {
+  return <><CodeFiles run={run} /><Cells run={run} /></>;
+}
+
+// All cells of a run as files to go on with.
+function CodeFiles({ run }: { run: Run }) {
+  const [problem, setProblem] = useState("");
+  if (!run.over || !run.text || !run.of("code").length) return null;
+  const save = (): void => void saveAnswer(run.id, "ipynb").then(() => setProblem(""), (thrown: unknown) => setProblem(asProblem(thrown).message));
+  return (
+    <p className="choice code-files">
+      <button type="button" className="quiet" onClick={save}>{word("export_ipynb")}</button>
+      <a href={addressOf(run.id, "py")} download>{word("export_py")}</a>
+      {problem && <span className="chip bad" role="alert">{problem}</span>}
+    </p>
+  );
+}
+
+function Cells({ run }: { run: Run }) {
   return run.of("code").map((item) => {
     const state = item.code.ok ? "ok" : "failed";
     return (

@@ -6,6 +6,7 @@ import { MissingData, Removed, Unchecked } from "../answer/gaps";
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { usePage } from "../page/context";
+import type { Tab } from "../page/layout";
 import type { Item } from "../run/rows";
 import type { Run } from "../run/run";
 import { RememberedLine } from "../side/remembered";
@@ -31,9 +32,9 @@ export function TurnView({ turn }: { turn: Turn }) {
   });
   const [isEdited, setEdited] = useState(false);
   const ask = (question: string): void => void session.ask(question);
-  const open = (item: Item): void => {
+  const open = (item: Item, tab: Tab = "sources"): void => {
     session.inspect(turn);
-    layout.show("sources", `[data-number="${item.number}"]`);
+    layout.show(tab, `[data-number="${item.number}"]`);
   };
   return (
     <article ref={root} className="turn" data-run={run.id}>

@@ -1,7 +1,7 @@
 // The live table behind a reference: the server filters and sorts the whole sheet, and the rows in sight are drawn.
 import { type Column, type ColumnDef, columnPinningFeature, columnVisibilityFeature, rowSortingFeature, tableFeatures, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type ClipboardEvent, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { asProblem, path } from "../../base/api";
 import { announce } from "../../base/announce";
@@ -17,7 +17,7 @@ import { scaleOf, useLargest } from "./number-forms";
 import { NumberMenu, describeScale } from "./number-menu";
 import { useRows } from "./rows";
 import { type Values, type View, WHOLE, isNumeric, readAll } from "./sheet";
-import { asTsv } from "./tsv";
+import { asTsv, cellsAsTsv } from "./tsv";
 
 type SheetOf = Material & Required<Pick<Material, "sheet">>;
 
@@ -40,7 +40,8 @@ const columnsOf = (columns: TablePage["columns"]): ColumnDef<Features, Line>[] =
   id: String(place), header: name, accessorFn: (line) => line.values?.[place], enableSorting: true, meta: { isNumber: isNumeric(type) },
 }));
 
-export function LiveTable({ item }: { item: SheetOf }) {
+// `onData` leads to the table among the data of its run, from elsewhere.
+export function LiveTable({ item, onData }: { item: SheetOf; onData?: () => void }) {
   const { sheet, variable } = item;
   const title = useSheetTitle(sheet);
   const [wanted, setWanted] = useState<View>(WHOLE);
@@ -100,9 +101,10 @@ export function LiveTable({ item }: { item: SheetOf }) {
           onChoose={(chosen) => numbers.choose(sheet.id, chosen)} />
         <ColumnsMenu columns={table.getAllLeafColumns()} />
         <CopyButton copy={copy} onProblem={setProblem} />
+        {onData && <button type="button" className="quiet" title={word("openInData")} onClick={onData}>{word("data")}</button>}
         {["csv", "xlsx"].map((format) => <a key={format} href={fileOf(item, title, format)} download>{format.toUpperCase()}</a>)}
       </figcaption>
-      <div ref={scroll} className="scroll" tabIndex={0} role="group" aria-label={title}>
+      <div ref={scroll} className="scroll" tabIndex={0} role="group" aria-label={title} onCopy={copySelection}>
         <div className="sizer" style={{ height: total ? `${(head.current?.offsetHeight ?? 2 * ROW_PX) + total * ROW_PX}px` : undefined }}>
           <table aria-rowcount={total + 1} style={{ marginTop: `${first * ROW_PX}px` }}>
             <thead><tr ref={head}>{shown.map((column) => (
@@ -166,6 +168,19 @@ function useLefts(head: { current: HTMLTableRowElement | null }, pinned: SheetCo
   }, [ids, occasion, head]);
   return lefts;
 }
+
+// Cells that are marked are copied as a spreadsheet takes them, with the precision that they have.
+function copySelection(event: ClipboardEvent<HTMLElement>): void {
+  const rows = markedCells(event.currentTarget, getSelection());
+  // A part of one cell is copied as it is written.
+  if (rows.flat().length < 2) return;
+  event.preventDefault();
+  event.clipboardData.setData("text/plain", cellsAsTsv(rows.map((cells) => cells.map((cell) => cell.title || (cell.textContent ?? "")))));
+}
+
+const markedCells = (place: HTMLElement, selection: Selection | null): HTMLElement[][] =>
+  [...place.querySelectorAll("tr")].map((row) => [...row.querySelectorAll<HTMLElement>("th, td")].filter((cell) => selection?.containsNode(cell, true)))
+    .filter((cells) => cells.length);
 
 function rangeOf(place: HTMLElement | null, total: number, top: number, head: number): string {
   const first = Math.min(Math.floor(top / ROW_PX) + 1, total);

@@ -18,6 +18,10 @@ function quoted(value: unknown): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+// Numbers are there as they are written; a text that a spreadsheet would run stays a text.
+export const cellsAsTsv = (rows: string[][]): string =>
+  rows.map((cells) => cells.map((cell) => tabbed(cell.trim() !== "" && Number.isFinite(Number(cell)) ? Number(cell) : cell)).join("\t")).join("\n");
+
 export function asTsv(header: string[], rows: unknown[][], notes: string[]): string {
   const lines = [header, ...rows].map((row) => row.map(tabbed).join("\t"));
   return [...lines, ...(notes.length ? ["", ...notes.map(tabbed)] : [])].join("\n");
