@@ -100,6 +100,9 @@ CHOICES: dict[str, list[Any]] = {
 }
 """Allowed values, by path or by the key alone."""
 
+DURATIONS = ("certificates.duration", "certificates.renewBefore")
+"""Durations as Go writes them."""
+
 PORT: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": 65535}
 BLOCK: dict[str, Any] = {
     "type": "object",
@@ -158,6 +161,8 @@ def schema_of(value: Any, path: str) -> dict[str, Any]:
         return RESOURCES
     if path.startswith("defaults.rollout."):
         return {"type": ["integer", "string"]}
+    if path in DURATIONS:
+        return {"type": "string", "pattern": "^([0-9]+(h|m|s))+$"}
     choices = CHOICES.get(path) or CHOICES.get(key)
     if choices:
         return {"enum": choices}

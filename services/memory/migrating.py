@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from fathom.core.errors import CorruptData, FailedPrecondition
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+HEAD = "8"
+"""The newest revision in ``migrations/versions``."""
 REVISION_TABLE = "memory_revision"
 FOLDER = Path(__file__).parent / "migrations"
 # Tables of the releases before Alembic, which wrote the number of their revision into the head of the SQLite file.
@@ -34,11 +37,14 @@ def migrate(connection: Connection, name: str) -> None:
         connection.execute(text(f"set local lock_timeout = '{WAIT}'"))
         connection.execute(text("set local statement_timeout = 0"))
         connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": LOCK})
-    config = Config()
-    # Alembic's settings are those of an ini file, in which a percent sign begins a reference.
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    config.attributes["connection"] = connection
     tables = set(inspect(connection).get_table_names())
+    if REVISION_TABLE in tables and read_revisions(connection) == [HEAD]:
+        return
+    # Only here: a start that has nothing to migrate imports for a quarter less without Alembic, and while it
+    # lasts nobody has a memory.
+    from alembic import command
+
+    config = make_config(connection)
     if REVISION_TABLE in tables:
         if not is_behind(connection, config, name):
             return
@@ -52,16 +58,34 @@ def migrate(connection: Connection, name: str) -> None:
     command.upgrade(config, "head")
 
 
+def make_config(connection: Connection) -> Config:
+    """Return Alembic's configuration for migrations over this connection."""
+    from alembic.config import Config
+
+    config = Config()
+    # Alembic's settings are those of an ini file, in which a percent sign begins a reference.
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def read_revisions(connection: Connection) -> list[str]:
+    """Return the revisions that the database says it is of; one, unless somebody has changed it."""
+    return list(connection.execute(text(f"select version_num from {REVISION_TABLE}")).scalars())  # noqa: S608 - a constant
+
+
 def is_behind(connection: Connection, config: Config, name: str) -> bool:
     """Return True if revisions are missing; raise ``FailedPrecondition`` for a revision that is not known here."""
+    from alembic.script import ScriptDirectory
+
     scripts = ScriptDirectory.from_config(config)
     known = {script.revision for script in scripts.walk_revisions()}
-    found = connection.execute(text(f"select version_num from {REVISION_TABLE}")).scalars().all()  # noqa: S608 - a constant
+    found = read_revisions(connection)
     for revision in found:
         if revision not in known:
             message = f"{name} is of revision {revision}, and this version of Fathom knows {scripts.get_current_head()}"
             raise FailedPrecondition(f"{message}: start the version that wrote it, or restore a backup")
-    return list(found) != [scripts.get_current_head()]
+    return found != [scripts.get_current_head()]
 
 
 def has_edits(connection: Connection) -> bool:

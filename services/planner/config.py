@@ -168,7 +168,7 @@ class Config(Settings):
     concurrent_tasks: int = Field(default=4, ge=1)
     """Concurrent tasks of queued rollouts in this process, per lane."""
     # A missed beat must not cost the run its delivery, so at least two fit into the queue's ack_wait.
-    heartbeat_s: float = Field(default=3.0, gt=0)
+    heartbeat_s: float = Field(default=2.0, gt=0)
     """Seconds between heartbeats of a running run to the queue; well below the queue's ack_wait."""
     recall_tokens: int = Field(default=600, ge=0, le=8_000)
     """Most tokens of a prompt for turns of the conversation that are older than its window; 0 recalls none."""

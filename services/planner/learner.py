@@ -6,6 +6,7 @@ stored once.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from fathom.services.planner.proto.memory import NAMES, view_to_proto
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
 from fathom.services.planner.remembering.lessons import Lesson
 from fathom.services.planner.remembering.typed_views import ViewTypist
+from fathom.services.planner.runs.log.events import send_heartbeats
 from fathom.services.planner.runs.playing.parking import PAUSES
 from fathom.services.planner.runs.queue import Consumer
 from fathom.services.planner.runs.repository import Header, RunRepository
@@ -40,6 +42,7 @@ class Learner:
     record: RunRepository
     extractor: Extractor
     log: Any
+    heartbeat_s: float
     typist: ViewTypist | None = None
     _consumer: Consumer = field(default_factory=Consumer)
 
@@ -53,6 +56,8 @@ class Learner:
 
     async def _handle(self, delivery: Delivery) -> None:
         lesson = Lesson.parse(delivery.payload)
+        # A model takes longer than the queue waits, and the lesson would be learnt again beside this.
+        alive = asyncio.create_task(send_heartbeats(delivery, self.heartbeat_s, lambda: None))
         # A lane behind people's: vectors and models serve questions first.
         origin = current_call() or Call.new()
         call = Call.new(lane=Lane.TRAINING, tenant=origin.tenant, timeout_s=TIMEOUT_S, traceparent=origin.traceparent)
@@ -67,6 +72,8 @@ class Learner:
             self.log.warning("nothing was learnt of a run", run_id=lesson.run_id, error=error.message)
             # What another attempt would meet again is no lesson.
             await (delivery.ack() if error.code in NON_RETRYABLE else delivery.nak(PAUSES.delay_s(delivery.attempt)))
+        finally:
+            alive.cancel()
 
     async def learn(self, lesson: Lesson, header: Header) -> None:
         """Store the views and facts of a run; raise ``FathomError``."""

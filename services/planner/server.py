@@ -100,7 +100,7 @@ def build(config: Config, deps: Deps) -> Service:
     spending = Spending.register(deps.telemetry.registry)
     ends = EndWriter(config, record, deps.clients, deps.bus, log, remembering, spending)
     worker = Worker(config, engine, protocols, record, deps.bus, log, preparer, ends)
-    learner = make_learner(deps, record, understanding, prompts.catalogue)
+    learner = make_learner(config, deps, record, understanding, prompts.catalogue)
     rollouts = Rollouts(
         config,
         engine,
@@ -156,12 +156,14 @@ def make_remembering(
     return Remembering(deps.clients, record, reader, views, log, classifier, config.memory_tokens, typist, judge)
 
 
-def make_learner(deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue) -> Learner:
+def make_learner(
+    config: Config, deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue
+) -> Learner:
     """Return the consumer that learns facts and views behind the answers."""
     prompt = catalogue.find("facts", "en").render()
     facts = Extractor(deps.clients, understanding.rewriter.reader, understanding.facts, prompt)
     typist = make_typist(deps, understanding, catalogue)
-    return Learner(deps.bus, deps.clients, record, facts, deps.telemetry.log, typist)
+    return Learner(deps.bus, deps.clients, record, facts, deps.telemetry.log, config.heartbeat_s, typist)
 
 
 def make_typist(deps: Deps, understanding: Understanding, catalogue: Catalogue) -> ViewTypist:

@@ -69,6 +69,8 @@ def test_every_long_running_pod_has_three_probes_and_leaves_gently(documents: tu
                 assert probe in container, f"{key(document)} has no {probe}"
                 port = container[probe].get("grpc", {}).get("port")
                 assert port is None or port in [p["containerPort"] for p in container["ports"]]
+            # Whoever uses a service with one pod waits until the kubelet has looked, after its start, too.
+            assert container["startupProbe"]["periodSeconds"] == 1, key(document)
         # The kubelet kills at the end of its own period, whatever the service still has to finish.
         grace = spec["terminationGracePeriodSeconds"]
         if not document["metadata"]["name"].endswith(NATS_TOOLS):

@@ -108,6 +108,7 @@ def test_any_release_name_works(release: str) -> None:
         ("shadow.calls[0]=policy", "calls"),
         ("services.memory.replicas=2", "replicas"),  # on SQLite
         ("memory.databaseUrl=postgresql://u:p@h/d", "databaseUrl"),  # a password belongs into a Secret
+        ("certificates.duration=90d", "duration"),  # Go has no days
     ],
 )
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])
@@ -135,6 +136,10 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         ((*ROUTE, "gateway.httpRoute.hostnames[0]=*.example.com"), r"gateway.allowedHosts is needed: .*\*.example.com"),
         (("gateway.grpcRoute.enabled=true",), "ingressNamespace is needed"),
         (("policyRayService.enabled=true", "policyRayService.autoscaling=true"), "apiServer is needed"),
+        (
+            ("certificates.enabled=true", "certificates.issuer.name=ca", "certificates.duration=720h"),
+            "certificates.renewBefore is 720h, not less than the 720h of certificates.duration",
+        ),
         (("training.job.maxWorkers=4",), "maxWorkers: networkPolicy.apiServer is needed"),
         (("training.job.maxWorkers=4", "training.queue=q"), "maxWorkers: Kueue admits a training with all its workers"),
         (("training.job.maxWorkers=2", "training.job.workers=4"), "maxWorkers is 2, less than the 4 of workers"),

@@ -288,10 +288,11 @@ spec:
       {{- $door := ternary "metrics" "http" $isWatch }}
       ports:
         - {name: {{ $door }}, containerPort: {{ ternary 9090 8080 $isWatch }}}
+      # Every second: where a service has one pod, its users wait for what it takes until the next look.
       startupProbe:
         httpGet: {path: /healthz/live, port: {{ $door }}}
-        periodSeconds: 2
-        failureThreshold: {{ div $service.startupSeconds 2 }}
+        periodSeconds: 1
+        failureThreshold: {{ $service.startupSeconds }}
       readinessProbe:
         httpGet: {path: /healthz/ready, port: {{ $door }}}
         periodSeconds: 5
@@ -311,8 +312,8 @@ spec:
         {{- end }}
       startupProbe:
         grpc: {port: {{ $probed }}, service: startup}
-        periodSeconds: 2
-        failureThreshold: {{ div $service.startupSeconds 2 }}
+        periodSeconds: 1
+        failureThreshold: {{ $service.startupSeconds }}
       readinessProbe:
         grpc: {port: {{ $probed }}, service: ready}
         periodSeconds: 5

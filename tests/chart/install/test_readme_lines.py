@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from deploy import images, smoke
+from fathom.operations.cluster.rayjob import NO_OPERATOR
 from tests.chart.install.readme import (
     PROGRAMS,
     expand,
@@ -100,6 +102,32 @@ def test_notes_say_that_a_load_balancer_wants_its_name_allowed() -> None:
     assert "answers to localhost alone" in show_notes(outside)
     assert "answers to localhost alone" not in show_notes()
     assert "answers to localhost alone" not in show_notes(outside, "gateway.allowedHosts={ask.example.com}")
+
+
+def show_notes_on(folder: Path, *versions: str) -> str:
+    """Return what Helm says on a cluster that serves these kinds, beside those of Kubernetes."""
+    chart = folder / "chart"
+    shutil.copytree(CHART, chart)
+    # Notes are rendered by an installation only, which asks a server; as a document they are by a template, too.
+    notes = chart / "templates" / "NOTES.txt"
+    lines = "".join(f"    {line}" for line in notes.read_text().splitlines(keepends=True))
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata:\n  text: |\n"
+    notes.with_name("notes.yaml").write_text(head + lines)
+    command = [str(TOOLS / "helm4"), "template", "demo", str(chart), "-f", str(chart / "ci" / "first-try.yaml")]
+    command += ["--show-only", "templates/notes.yaml", *(word for one in versions for word in ("--api-versions", one))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (found,) = read_documents(done.stdout)
+    return str(found["data"]["text"])
+
+
+def test_notes_say_where_trainings_want_an_operator_first(tmp_path: Path) -> None:
+    """The command for a training was shown on clusters that could only refuse it."""
+    bare = show_notes_on(tmp_path / "bare")
+    assert "helm install kuberay-operator kuberay/kuberay-operator" in bare
+    assert NO_OPERATOR.rpartition(": ")[2] in bare, "the command that the training's own refusal names"
+    there = show_notes_on(tmp_path / "there", "ray.io/v1", "ray.io/v1/RayJob")
+    assert "kuberay-operator" not in there
+    assert "fathom train grpo --on-cluster" in there
 
 
 @pytest.mark.cluster

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from fathom.core import errors
 from fathom.core.call import Call, calling
 from fathom.services.memory.engine import Conversation, Engine, Judgement, Turn
-from fathom.services.memory.migrating import REVISION_TABLE
+from fathom.services.memory.migrating import FOLDER, HEAD, REVISION_TABLE
 from fathom.services.memory.schema import METADATA
 from tests.unit.memory.judgements import list_judgements
 
@@ -150,3 +154,35 @@ async def test_the_revisions_make_the_tables_of_the_schema(tmp_path: Path) -> No
 
     assert await engine.database.run_transaction(compare) == []
     await engine.close()
+
+
+def test_the_newest_revision_is_the_one_that_a_start_compares_with() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+
+
+OPENED = """
+import asyncio, sys
+from pathlib import Path
+from fathom.services.memory.database import Database
+import fathom.services.memory.server
+
+async def main():
+    database = Database(Path(sys.argv[1]))
+    await database.open()
+    await database.close()
+    print("alembic" in sys.modules)
+
+asyncio.run(main())
+"""
+
+
+def test_a_start_without_anything_to_migrate_does_not_load_alembic(tmp_path: Path) -> None:
+    """A quarter of the imports of memory's start, during which nobody has a memory, was that."""
+    said = []
+    # The first start makes the tables.
+    for _ in range(2):
+        command = [sys.executable, "-c", OPENED, str(tmp_path / "memory.sqlite3")]
+        said.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    assert said == ["True", "False"]

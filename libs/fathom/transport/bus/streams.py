@@ -43,8 +43,10 @@ ALL_TRAJECTORIES = "fathom.trajectories.*.*"
 GIVEN_UP_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"
 TERMINATED_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
 
-# Seconds until the work of a worker that died goes to another one; workers send heartbeats well within it.
-ACK_WAIT_S = 10.0
+# Seconds until the work of a worker that died goes to another one: with what is then repeated, a question that has lost
+# its planner waits less than ten seconds. Workers send heartbeats well within it, also when one of them is missed while
+# a server of the bus restarts.
+ACK_WAIT_S = 8.0
 # A message that has been begun five times and never finished probably kills its workers, and goes to DEAD_LETTERS.
 MAX_DELIVER = 5
 # Runs count their attempts themselves, since one that waits for a service that is away is delivered again and again.

@@ -23,8 +23,8 @@ from fathom.transport.bus.streams import events_subject
 DELTA_CHARS = 160
 ANSWERING = frozenset({"answer_delta", "answer_replaced"})
 """Events deduplicated by the answer text that readers have, rather than by their key."""
-LATE_S = 5.0
-"""Seconds of delay after which a heartbeat may have come too late."""
+LATE_S = 4.0
+"""Seconds of delay after which a heartbeat may have come too late; with the pause before it less than the lease."""
 
 
 class EventLog:

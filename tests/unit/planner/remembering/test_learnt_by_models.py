@@ -121,7 +121,7 @@ async def test_what_a_message_takes_back_is_deleted_if_it_was_learnt_before_and_
     ]
     memory, extractor = FullMemory(held), ForgettingExtractor()
     parts: Any = (SimpleNamespace(memory=memory), extractor)
-    learner = Learner(house.bus, parts[0], house.record, parts[1], house.telemetry.log)
+    learner = Learner(house.bus, parts[0], house.record, parts[1], house.telemetry.log, house.config.heartbeat_s)
     await learner.learn(Lesson("run_1"), await house.record.get_header("run_1"))
     assert extractor.known == ["sold", "missing", "euros"]
     assert memory.gone == ["sold", "missing", "euros"]
@@ -133,7 +133,9 @@ async def test_views_are_typed_behind_the_answer_and_what_was_stored_first_stand
     await house.ask(question="How did Apple do in 2020?")
     memory, typist = FullMemory(()), FixedTypist([ROSE, FELL])
     parts: Any = (SimpleNamespace(memory=memory), ForgettingExtractor(), typist)
-    learner = Learner(house.bus, parts[0], house.record, parts[1], house.telemetry.log, parts[2])
+    learner = Learner(
+        house.bus, parts[0], house.record, parts[1], house.telemetry.log, house.config.heartbeat_s, parts[2]
+    )
     lesson = Lesson("run_1", (), (Statement("It was a lost year [1]."),))
     await learner.learn(lesson, await house.record.get_header("run_1"))
     # The first request met another stance, which an earlier delivery had stored.

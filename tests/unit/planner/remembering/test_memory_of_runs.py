@@ -37,7 +37,8 @@ from fathom.services.planner.runs.playing.worker import Worker
 from fathom.services.planner.workflow.enrichment import QuestionContext
 from fathom.services.planner.workflow.rewriting import Reading
 from fathom.services.planner.workflow.stage_prompts import prompt_compose, prompt_plan
-from fathom.transport.bus.streams import LEARNERS, LESSON_SUBJECT
+from fathom.transport.bus.streams import ACK_WAIT_S, LEARNERS, LESSON_SUBJECT
+from tests.support.clock import pass_time, simulate_time
 from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish
 
@@ -242,7 +243,7 @@ async def test_a_lesson_that_is_delivered_again_is_learnt_once_and_a_failure_is_
     memory.failures.append(DependencyFailed("memory", "is away"))
     extractor: Any = FixedExtractor()
     clients: Any = SimpleNamespace(memory=memory)
-    learner = Learner(house.bus, clients, house.record, extractor, house.telemetry.log)
+    learner = Learner(house.bus, clients, house.record, extractor, house.telemetry.log, house.config.heartbeat_s)
     header = await house.record.get_header("run_1")
     lesson = Lesson("run_1", (ROSE,))
     await submit_lesson(house.bus, lesson, header.tenant, "")
@@ -268,7 +269,7 @@ async def test_a_full_memory_ends_the_lesson() -> None:
     memory.is_full = True
     extractor: Any = FixedExtractor()
     clients: Any = SimpleNamespace(memory=memory)
-    learner = Learner(house.bus, clients, house.record, extractor, house.telemetry.log)
+    learner = Learner(house.bus, clients, house.record, extractor, house.telemetry.log, house.config.heartbeat_s)
     await submit_lesson(house.bus, Lesson("run_1"), "default", "")
 
     async def is_settled() -> bool:
@@ -285,3 +286,31 @@ async def test_a_full_memory_ends_the_lesson() -> None:
     assert memory.refused == ["run_1-fact-0"]
     assert (await house.bus.backlog(LEARNERS)).delivered == 1
     assert memory.put == {}
+
+
+class SlowExtractor(FixedExtractor):
+    """Takes as long as a language model does."""
+
+    async def extract(self, text: str, model: str = "", known: Sequence[str] = ()) -> Extracted:
+        await pass_time(60.0)
+        return await super().extract(text, model, known)
+
+
+@simulate_time
+async def test_a_lesson_that_a_model_takes_long_for_is_learnt_once() -> None:
+    """It was delivered again while it was being learnt."""
+    house, memory = House(ack_wait_s=ACK_WAIT_S), FakeMemory()
+    await house.ask(question="I run a fund.")
+    extractor: Any = SlowExtractor()
+    clients: Any = SimpleNamespace(memory=memory)
+    learner = Learner(house.bus, clients, house.record, extractor, house.telemetry.log, Config().heartbeat_s)
+    await submit_lesson(house.bus, Lesson("run_1"), "default", "")
+    work = asyncio.create_task(learner.work())
+    try:
+        await pass_time(90.0)
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+    assert list(memory.put) == ["run_1-fact-0"]
+    backlog = await house.bus.backlog(LEARNERS)
+    assert (backlog.waiting, backlog.running, backlog.delivered) == (0, 0, 1)

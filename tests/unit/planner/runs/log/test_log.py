@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import pytest
 
@@ -11,12 +13,14 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import CorruptData
-from fathom.services.planner.runs.log.events import fold_log
+from fathom.services.planner.config import Config
+from fathom.services.planner.runs.log.events import LATE_S, fold_log, send_heartbeats
 from fathom.services.planner.runs.log.message import STEP_FIELD, STEP_HEADER, read_message, write_message
 from fathom.services.planner.runs.queue import submit_run
 from fathom.transport.bus.memory import MemoryBus
-from fathom.transport.bus.streams import events_subject, run_subject, topology
-from tests.support.clock import loop_time
+from fathom.transport.bus.streams import ACK_WAIT_S, events_subject, run_durable, run_subject, topology
+from fathom.transport.store.memory import MemoryStore
+from tests.support.clock import loop_time, pass_time, simulate_time
 from tests.support.counting import CountingBus, CountingStore
 from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish, numbers
@@ -183,3 +187,25 @@ def test_an_older_reader_sees_the_event_without_its_step() -> None:
 def test_a_message_whose_header_is_malformed_is_corrupt() -> None:
     with pytest.raises(CorruptData, match="no pair of places"):
         read_message(b"", {STEP_HEADER: "12"})
+
+
+@simulate_time
+async def test_a_question_that_lost_its_planner_is_with_another_one_in_less_than_ten_seconds() -> None:
+    """The queue alone waited ten, before anything was repeated."""
+    heartbeat_s = Config().heartbeat_s
+    bus = MemoryBus(MemoryStore(), topology(), loop_time)
+    await bus.publish(run_subject(Lane.INTERACTIVE, 0), b"run_1", message_id="run_1")
+    async with aclosing(bus.consume(run_durable(Lane.INTERACTIVE, 0))) as deliveries:
+        delivery = await anext(deliveries)
+        alive = asyncio.create_task(send_heartbeats(delivery, heartbeat_s, lambda: None))
+        again = asyncio.create_task(anext(deliveries))
+        # Alive for longer than the queue waits; then killed right after a beat, the longest that it can take.
+        await pass_time(10 * heartbeat_s + 0.001)
+        assert not again.done()
+        alive.cancel()
+        killed = loop_time()
+        assert (await again).attempt == 2
+    assert loop_time() - killed < 8.5
+    # A beat is missed while a server of the bus restarts, and a late one is noticed before somebody else has the run.
+    assert 2 * heartbeat_s < ACK_WAIT_S
+    assert heartbeat_s + LATE_S < ACK_WAIT_S
