@@ -79,7 +79,7 @@ class ProgramReader:
         self._queries, self._layer = queries, layer
         self._places = self._network.place_entries(linker.vectors.titles)
         self._days = {(one.entity, one.indicator): one.facts.last for one in linker.entries}
-        self._catalogue = Catalogue(self._find, self._find_members, self._has, self._find_last_day)
+        self._catalogue = Catalogue(self._find, self._find_members, self._has, self._find_last_day, self._find_name)
 
     def read(self, texts: Sequence[str], today: date | None, own: Sequence[OwnSeries] = ()) -> ProgramReading | None:
         """Return the program of the last of some questions, of which the earlier ones complete it.
@@ -171,7 +171,7 @@ class ProgramReader:
         def find_last_day(series: Sequence[tuple[str, str]]) -> date | None:
             return min((columns[one].last if one in columns else self._days[one] for one in series), default=None)
 
-        return Catalogue(find, find_members, self._has, find_last_day, columns)
+        return Catalogue(find, find_members, self._has, find_last_day, self._find_name, columns)
 
     def _find(self, ident: str) -> tuple[str, str] | None:
         entry = self._linker.by_id.get(ident) if ident != NO_SERIES else None
@@ -185,6 +185,11 @@ class ProgramReader:
             if entity in members and (entity not in found or self._layer.indicators[indicator].default):
                 found[entity] = entity, indicator
         return [found[member] for member in members if member in found]
+
+    def _find_name(self, entity: str, is_zh: bool) -> str:
+        """Return what an entity is called; its id where it has no name."""
+        named = self._layer.entities.get(entity)
+        return ((named.name_zh if is_zh else "") or named.name) if named is not None else entity
 
     def _has(self, entity: str, indicator: str) -> bool:
         return (entity, indicator) in self._days

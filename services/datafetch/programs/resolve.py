@@ -81,13 +81,15 @@ class Catalogue:
     """Access to the series of the tables: by the id that programs have, by group, and their first and last day.
 
     ``find`` and ``find_members`` return pairs of entity and indicator, or of sheet and column of a user's own table;
-    ``find_last_day`` the last day that all have. ``own`` are the columns of the user's tables by such pairs.
+    ``find_last_day`` the last day that all have. ``find_name`` returns what an entity is called, in Chinese where that
+    is asked for. ``own`` are the columns of the user's tables by such pairs.
     """
 
     find: Callable[[str], tuple[str, str] | None]
     find_members: Callable[[str], Sequence[tuple[str, str]]]
     has: Callable[[str, str], bool]
     find_last_day: Callable[[Sequence[tuple[str, str]]], date | None]
+    find_name: Callable[[str, bool], str]
     own: Mapping[tuple[str, str], OwnSeries] = field(default_factory=dict)
 
 
@@ -120,6 +122,7 @@ def resolve(program: Sequence[Call], catalogue: Catalogue, today: date | None) -
         return Resolved(program[0].name, (), (), (), words)
     last = catalogue.find_last_day(list_series(program, catalogue))
     resolver = Resolver(catalogue, today or last or date.today(), last, number_steps(program))
+    resolver.is_zh = any(map(is_chinese, words))
     steps = tuple(resolver.write(step) for step in counted)
     missing = tuple(dict.fromkeys(resolver.missing))
     assumed = tuple(dict.fromkeys(resolver.assumed))
@@ -161,6 +164,7 @@ class Resolver:
         self.missing: list[Gap] = []
         self.assumed: list[Assumption] = []
         self.is_beyond = False
+        self.is_zh = False
 
     def write(self, node: Node, kind: str = "X") -> str:
         """Return the expression of a node that is an argument of a kind."""
@@ -204,7 +208,9 @@ class Resolver:
         found = self._catalogue.find_members(call.target)
         if not found:
             return self._name(None, call.words)
-        return f"f.each({', '.join(self._name(one, call.words) for one in found)})"
+        # By the group's words nobody could tell which member a result is of.
+        names = [self._name(one, self._catalogue.find_name(one[0], self.is_zh)) for one in found]
+        return f"f.each({', '.join(names)})"
 
     def _write_own_group(self, call: Call) -> str:
         """Return columns of the user's own: those of one measure, or all, for words that no name says."""

@@ -17,6 +17,8 @@ import yaml
 
 # Of the words for one series.
 MOST_CHARS = 80
+# Members of a group that are named; the result names those that it is of.
+MOST_MEMBERS = 4
 EDGES, ENDS = ("after", "before"), {"start": 0, "end": 1}
 OPTIONAL = re.compile(r"\[([^\]]*?\{(\d)\}[^\]]*?)\]")
 
@@ -66,7 +68,11 @@ def describe_node(node: ast.expr, names: Mapping[str, str], is_zh: bool) -> str:
     # A period without an end says itself from or until when it is.
     name = "within" if name in EDGES and None in (periods[1] or ()) else name
     template = load_phrases()["functions"].get(name, [f"{name}({{*}})"] * 2)[is_zh]
-    return fill_template(template, [describe_node(one, names, is_zh) for one in node.args], is_zh)
+    parts = [describe_node(one, names, is_zh) for one in node.args]
+    if name == "each" and len(parts) > MOST_MEMBERS:
+        more = str(load_phrases()["functions"]["more_members"][is_zh]).format(len(parts) - MOST_MEMBERS)
+        parts = [*parts[:MOST_MEMBERS], more]
+    return fill_template(template, parts, is_zh)
 
 
 def read_period(node: ast.expr) -> tuple[str | None, str | None] | None:

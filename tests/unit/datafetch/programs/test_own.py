@@ -34,7 +34,13 @@ def find_last_day(series: Sequence[tuple[str, str]]) -> date:
 def make_catalogue(*own: OwnSeries) -> Catalogue:
     members = [(one.sheet_id, one.column) for one in own]
     ids = {f"own{number}": place for number, place in enumerate(members, 1)}
-    return Catalogue(ids.get, lambda group: members if group == "own" else [], lambda *_: False, find_last_day)
+    return Catalogue(
+        ids.get,
+        lambda group: members if group == "own" else [],
+        lambda *_: False,
+        find_last_day,
+        lambda entity, _: entity,
+    )
 
 
 def test_columns_of_numbers_are_series_from_the_first_to_the_last_day() -> None:

@@ -18,6 +18,7 @@ DAYS = {
     ("US", "unrate"): date(2022, 9, 30),
     ("US", "cpiaucsl"): date(2022, 9, 30),
 }
+NAMES = {"SP500": ("S&P 500", "标普500"), "GOLD": ("Gold", "黄金")}
 IDS = {entity if entity != "US" else indicator: (entity, indicator) for entity, indicator in DAYS}
 
 
@@ -29,7 +30,11 @@ def find_members(group: str) -> list[tuple[str, str]]:
     return [IDS["SP500"], IDS["GOLD"]] if group == "factor_etfs" else []
 
 
-CATALOGUE = Catalogue(IDS.get, find_members, lambda *series: series in DAYS, find_last_day)
+def find_name(entity: str, is_zh: bool) -> str:
+    return NAMES[entity][is_zh]
+
+
+CATALOGUE = Catalogue(IDS.get, find_members, lambda *series: series in DAYS, find_last_day, find_name)
 
 
 def resolve_text(text: str, today: date | None = None, catalogue: Catalogue = CATALOGUE) -> Resolved:
@@ -116,10 +121,12 @@ def test_the_euro_is_a_word() -> None:
     assert resolve_steps('rate(series("dollar", USD), EUR)') == ("f.rate(s1, 'EUR')",)
 
 
-def test_a_group_is_all_its_members() -> None:
-    found = resolve_text('rank(ret(members("factor ETFs", factor_etfs)))')
+@pytest.mark.parametrize(("words", "names"), [("factor ETFs", ["S&P 500", "Gold"]), ("因子ETF", ["标普500", "黄金"])])
+def test_a_group_is_all_its_members_by_their_own_names(words: str, names: list[str]) -> None:
+    found = resolve_text(f'rank(ret(members("{words}", factor_etfs)))')
     assert found.steps == ("f.rank(f.ret(f.each(s1, s2)))",)
-    assert [one.words for one in found.series] == ["factor ETFs", "factor ETFs"]
+    assert [one.words for one in found.series] == names
+    assert found.words == (words,)
 
 
 def test_real_values_take_consumer_prices_along() -> None:
@@ -130,7 +137,7 @@ def test_real_values_take_consumer_prices_along() -> None:
 
 
 def test_without_consumer_prices_nothing_is_real() -> None:
-    bare = Catalogue(IDS.get, find_members, lambda *series: False, find_last_day)
+    bare = Catalogue(IDS.get, find_members, lambda *series: False, find_last_day, find_name)
     found = resolve_text('ret(real(series("gold", GOLD)))', catalogue=bare)
     assert (found.steps, [gap.reason for gap in found.missing]) == ((), ["UNKNOWN_SERIES"])
 

@@ -44,7 +44,7 @@ def test_a_step_is_described_in_both_languages(code: str, english: str, chinese:
 
 def test_every_function_of_programs_has_words_in_both_languages() -> None:
     known = load_phrases()["functions"]
-    functions = {name for name in steps.__all__ if name[0].islower()} - {"line", "show", "run_step"}
+    functions = {name for name in steps.__all__ if name[0].islower()} - {"line", "show", "run_step", "show_tables"}
     assert functions <= {*known}
     assert all(len(texts) == 2 for texts in known.values())
 
@@ -72,3 +72,11 @@ def test_no_words_compare_with_whole_tables() -> None:
 def test_templates_name_only_arguments_by_number() -> None:
     texts = [text for texts in load_phrases()["functions"].values() for text in texts]
     assert all(re.fullmatch(r"\d|\*", field) for text in texts for field in re.findall(r"\{(.*?)\}", text))
+
+
+def test_a_large_group_is_named_by_some_of_its_members() -> None:
+    names = {f"s{number}": name for number, name in enumerate("ABCDEFG", 1)}
+    code = f"f.rank(f.ret(f.each({', '.join(names)})))"
+    ((english, chinese),) = describe_steps([code], names)
+    assert "A, B, C, D, 3 more" in english
+    assert "A、B、C、D、另3个" in chinese
