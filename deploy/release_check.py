@@ -41,8 +41,8 @@ QUESTION = "Compare the price performance and the maximum drawdown of Apple and 
 TIMEOUT_S = 1200.0
 # The page: its sources stay out of the wheel, and what is built of them is not git's.
 PAGE_SOURCES, PAGE = "services/gateway/web/", "services/gateway/static"
-# A distribution of its own.
-CONNECTORS = "services/datafetch/sources/connectors/"
+# Distributions of their own.
+CONNECTORS = ("services/datafetch/sources/connectors/", "services/retrieval/web/engines/")
 # Variables that would let code of the checkout into the installed program.
 OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "FATHOM_LOCAL_HOME")
 

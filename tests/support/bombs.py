@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import zipfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,15 @@ def make_arrow_bomb(unpacked_bytes: int) -> bytes:
 def make_parquet_bomb(rows: int, text_bytes: int) -> bytes:
     """Return a parquet file of some hundred bytes with the same text in every row."""
     return frames.write_parquet(pa.table({"text": pa.repeat(pa.scalar("x" * text_bytes), rows)}))
+
+
+def make_archive_bomb(member: str, unpacked_bytes: int) -> bytes:
+    """Return a ZIP archive with one member of blanks, a thousandth of their number in size."""
+    archive, block = io.BytesIO(), b" " * (16 << 20)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as held, held.open(member, "w") as file:
+        for _ in range(unpacked_bytes // len(block)):
+            file.write(block)
+    return archive.getvalue()
 
 
 def make_pdf(content: bytes, *, pages: int = 1, encoding: str = "/FlateDecode", objects: Sequence[bytes] = ()) -> bytes:

@@ -12,6 +12,8 @@ FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 LARGE_BYTES = 64 << 20
 # What the conversion of a large CSV may hold; it takes as much whether the file has one gigabyte or five.
 SCAN_MEMORY = "512MB"
+# DuckDB takes no line of more than 2 MB either, and finds that out by reading it again and again.
+LINE_BYTES = 2_000_000
 
 
 def import_duckdb() -> Any:
@@ -63,8 +65,21 @@ def read_csv_sql(path: Path) -> str:
     )
 
 
+def refuse_long_lines(path: Path) -> None:
+    """Raise ``CorruptData`` with the number of the first line that has far more than ``LINE_BYTES`` bytes."""
+    # A line of twice the limit fills one block at least, and nothing of the file is held but that.
+    with path.open("rb") as file:
+        lines = 1
+        while block := file.read(LINE_BYTES):
+            ends = block.count(b"\n")
+            if len(block) == LINE_BYTES and not ends and b"\r" not in block:
+                raise CorruptData(f"{path}:{lines}", f"the line has over {LINE_BYTES:,} bytes")
+            lines += ends
+
+
 def convert_csv(path: Path, target: Path) -> None:
     """Write a CSV as Parquet by scanning it, within a bound of memory; raises ``CorruptData`` like ``create_table``."""
+    refuse_long_lines(path)
     module = import_duckdb()
     limits = {"threads": 2, "memory_limit": SCAN_MEMORY, "temp_directory": str(target.parent)}
     try:
@@ -91,6 +106,7 @@ def create_table(connection: Any, name: str, path: Path, sheet: str = "", *, vie
             connection.execute(f"create table {quote(name)} as select * from incoming")
             connection.unregister("incoming")
         else:
+            refuse_long_lines(path)
             connection.execute(f"create table {quote(name)} as {read_csv_sql(path)}")
     except module.Error as error:
         # DuckDB's messages repeat the row that failed, which may be long.

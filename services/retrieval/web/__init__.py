@@ -10,12 +10,13 @@ from fathom.services.retrieval.web.addresses import BlockedAddress
 from fathom.services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
 from fathom.services.retrieval.web.config import WebConfig
 from fathom.services.retrieval.web.corpus import WebCorpus
-from fathom.services.retrieval.web.engines import Brave, SearXNG, Serper, Tavily
 from fathom.services.retrieval.web.fetcher import Page, PageFetcher
+from fathom.services.retrieval.web.records import EngineRecord, EnginesMissing, load_records
 
 __all__ = [
-    "ENGINES",
     "BlockedAddress",
+    "EngineRecord",
+    "EnginesMissing",
     "NotConfigured",
     "Page",
     "PageFetcher",
@@ -24,29 +25,28 @@ __all__ = [
     "WebCorpus",
     "WebResult",
     "WebSearch",
+    "load_records",
     "make_configured_engines",
     "make_engine",
 ]
 
-ENGINES: dict[str, type[SearXNG] | type[Tavily] | type[Brave] | type[Serper]] = {
-    kind.name: kind for kind in (SearXNG, Tavily, Brave, Serper)
-}
-
 
 def make_engine(name: str, config: WebConfig) -> WebSearch:
-    """Return the engine of that name; raise ``NotFound`` with the known names, ``NotConfigured`` with the setting."""
-    if name not in ENGINES:
-        raise NotFound("web search engine", name, sorted(ENGINES))
-    return ENGINES[name](config)
+    """Return the engine of that name.
+
+    Raises ``NotFound`` with the known names, ``EnginesMissing`` where the engines are not installed, and
+    ``NotConfigured`` with the setting.
+    """
+    records = load_records()
+    if name not in records:
+        raise NotFound("web search engine", name, sorted(records))
+    return records[name].load()(config)
 
 
 def make_configured_engines(config: WebConfig) -> list[WebSearch]:
-    """Return all engines that have their address or key, in the order of ``ENGINES``; often none."""
-    found: list[WebSearch] = []
-    for kind in ENGINES.values():
-        try:
-            found.append(kind(config))
-        # Being off is the normal state of an engine and no fault.
-        except NotConfigured:
-            continue
-    return found
+    """Return all engines that have their address or key, in the order of the records; often none.
+
+    Raises ``EnginesMissing`` where one has it and the engines are not installed.
+    """
+    # Being off is the normal state of an engine and no fault.
+    return [record.load()(config) for record in load_records().values() if record.is_configured(config)]

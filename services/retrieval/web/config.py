@@ -1,4 +1,7 @@
-"""Settings of the web; section ``retrieval.web``. Everything is off until an address or a key is given."""
+"""Settings of the web; section ``retrieval.web``. Everything is off until an address or a key is given.
+
+The search engines are a distribution of their own (``engines/``). None has spoken with its vendor: last tried never.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ class WebConfig(Settings):
     """Search engines, and limits of fetching. Keys are in the environment; the settings name the variables only."""
 
     searxng_url: str = ""
-    """Address of a SearXNG instance; "" turns it off."""
+    """Address of a SearXNG instance; "" turns it off. Wants fathom-web-engines; last tried: never."""
     tavily_url: str = "https://api.tavily.com"
     tavily_key_env: str = "TAVILY_API_KEY"
+    """Variable with the key of Tavily, which turns it on. Wants fathom-web-engines; last tried: never."""
     brave_url: str = "https://api.search.brave.com"
     brave_key_env: str = "BRAVE_API_KEY"
+    """Variable with the key of Brave, which turns it on. Wants fathom-web-engines; last tried: never."""
     serper_url: str = "https://google.serper.dev"
     serper_key_env: str = "SERPER_API_KEY"
+    """Variable with the key of Serper, which turns it on. Wants fathom-web-engines; last tried: never."""
     engine_concurrency: int = Field(default=4, ge=1)
     """Maximum concurrent calls to one engine."""
     proxy: str = ""

@@ -38,19 +38,23 @@ def cell(result: Result, column: str, year: int) -> object:
 async def test_clean_questions_find_their_cells_with_provenance(engine: Engine) -> None:
     cases = finglm.load("B")[::10]
     wrong = [case.question for case in cases if finglm.judge(case, await engine.ask(case.question, case.as_of))]
-    assert len(wrong) <= 0.03 * len(cases), wrong
+    assert (len(cases), wrong) == (82, [])
 
 
 async def test_perturbed_questions_mostly_find_theirs(engine: Engine) -> None:
     cases = perturb.perturb_rows(finglm.raw("A"), perturb.COLLOQUIAL_A, 3)[::10]
     wrong = [case.question for case in cases if finglm.judge(case, await engine.ask(case.question, case.as_of))]
-    assert len(wrong) <= 0.1 * len(cases), wrong
+    # What is reached: 110 of 116. One more that fails is a loss; with fewer, the bound goes down.
+    assert len(cases) == 116
+    assert len(wrong) <= 6, wrong
 
 
 async def test_unanswerable_questions_are_refused(engine: Engine) -> None:
     cases = perturb.unanswerable(finglm.raw("B"), perturb.UNKNOWN_B, 4, 120)
     answered = [case.question for case in cases if (await engine.ask(case.question, None)).sheets]
-    assert len(answered) <= 0.05 * len(cases), answered
+    # The one is 腾跃国际控股集团, an invented company that is taken for another.
+    assert len(cases) == 94
+    assert len(answered) <= 1, answered
 
 
 SAME_DATE = ["2020年", "二〇二〇年", "20年", "FY2020", "2020年度", "2020/12/31"]

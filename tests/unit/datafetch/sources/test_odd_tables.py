@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import openpyxl
@@ -15,8 +17,10 @@ from hypothesis import strategies as st
 from fathom.core.errors import CorruptData, PayloadTooLarge
 from fathom.domain.text.addresses import name_column
 from fathom.domain.text.encodings import decode_text
+from fathom.services.datafetch.catalog.files import convert_csv
 from fathom.services.datafetch.sources.sheet import import_table
 from fathom.services.datafetch.sources.upload import UploadLimits, read_upload
+from tests.support.bombs import make_archive_bomb
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
@@ -224,3 +228,25 @@ def test_a_file_over_the_limit_and_a_bomb_are_refused() -> None:
     book = write_book([["a"], ["0" * 30_000]] + [["0" * 30_000]] * 100)
     with pytest.raises(CorruptData, match="unpacks to"):
         read_upload(book, "t.xlsx", limits=UploadLimits(unpacked_bytes=100_000))
+
+
+def test_a_bomb_of_a_gigabyte_is_refused_by_the_limits_that_hold_for_users() -> None:
+    book = make_archive_bomb("xl/worksheets/sheet1.xml", 1 << 30)
+    assert len(book) < 8 << 20
+    started = time.process_time()
+    with pytest.raises(CorruptData, match="unpacks to 1,073,741,824 bytes"):
+        read_upload(book, "t.xlsx")
+    assert time.process_time() - started < 1, "its directory says how much it is: nothing is unpacked"
+
+
+def test_a_cell_of_two_gigabytes_in_a_folder_is_refused_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "large.csv"
+    with path.open("wb") as file:
+        file.write(b"entity,indicator,date,value\nE1,x,2020-01-01,1\nE2,x,2020-01-01,")
+        # Zeros that take no room on the disk.
+        file.seek(2 << 30)
+        file.write(b"\nE3,x,2020-01-01,3\n")
+    started = time.process_time()
+    with pytest.raises(CorruptData, match=r"large\.csv:3.*over 2,000,000 bytes"):
+        convert_csv(path, tmp_path / "large.parquet")
+    assert time.process_time() - started < 5

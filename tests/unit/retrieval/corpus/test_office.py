@@ -11,6 +11,7 @@ import pytest
 from docx.oxml import parse_xml
 
 from fathom.services.retrieval.corpus.parse import Limits, ParsedDocument, ParseIssue, guess_media_type, parse
+from tests.support.bombs import make_archive_bomb
 from tests.support.files.office import save, write_docx, write_mail, write_pptx
 
 WORDS = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -96,3 +97,9 @@ def test_damaged_and_bomb_like_archives_are_issues(name: str, data: bytes) -> No
     documents, issues = read(packed.getvalue(), name, Limits(unpacked_bytes=2_000_000))
     assert not documents
     assert "unpacks to" in issues[0].reason
+
+
+def test_a_bomb_of_a_gigabyte_is_refused_by_the_limits_that_hold_for_users() -> None:
+    documents, issues = read(make_archive_bomb("word/document.xml", 1 << 30), "a.docx")
+    assert not documents
+    assert "unpacks to 1,073,741,824 bytes" in issues[0].reason

@@ -1,6 +1,7 @@
 """Four engines: SearXNG (self-hosted, no key), Tavily, Brave, Serper. Addresses are configurable for tests.
 
-Requests follow the vendors' published contracts; live access was not tried.
+Requests follow the vendors' published contracts; none was tried against its vendor, so they are a distribution of their
+own, outside Fathom's (``services/retrieval/web/records.yaml`` has the days).
 """
 
 from __future__ import annotations
