@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fathom.core.errors import CorruptData, InvalidField
-from fathom.core.ids import sha256
 from fathom.transport.store import OUTAGE, ObjectStore, StoredObject, open_store
+from fathom.transport.store.base import hash_file
 
 R = TypeVar("R")
 
@@ -75,10 +75,9 @@ class StoreFolder:
 
         async def put(store: ObjectStore) -> StoredFiles:
             found = StoredFiles()
-            # One at a time: all files of a large model together need not fit into memory.
             for path in paths:
-                name, data = path.relative_to(folder).as_posix(), await asyncio.to_thread(path.read_bytes)
-                found[name] = await store.put(self.key_of(name, sha256(data) if self.by_content else ""), data)
+                name, digest = path.relative_to(folder).as_posix(), await asyncio.to_thread(hash_file, path)
+                found[name] = await store.put_file(self.key_of(name, digest if self.by_content else ""), path, digest)
             return found
 
         return asyncio.run(with_store(self.url, put))
@@ -110,11 +109,14 @@ class StoredFolder:
             raise CorruptData(name, f"is not among the stored files {sorted(self.files)}")
         stored = self.files[name]
 
-        async def get(store: ObjectStore) -> bytes:
-            return await store.get(stored.key, stored.sha256)
-
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(asyncio.run(with_store(self.url, get)))
+        # Under its own name only when it is whole and verified: what stands there is not fetched again.
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            asyncio.run(with_store(self.url, lambda store: store.get_file(stored.key, partial, stored.sha256)))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def fetch_all(self, folder: Path) -> None:
         """Download every file."""

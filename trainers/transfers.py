@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -46,8 +47,7 @@ class StoreTransfer:
             folder, write = Path(name), getattr(self.worker, method)
             if self._shared is not None and target.sharing is not None:
                 return self._shared.upload(write, folder, target)
-            write(folder)
-            return target.upload(folder)
+            return upload_once(write, folder, target)
 
     def settle(self) -> None:
         """Wait until the store has all that was uploaded; raises what its upload has raised."""
@@ -85,9 +85,7 @@ class SharedWeights:
         if self._problem:
             write(folder)
         else:
-            # What exports whole weights can be given a way to save them; an adapter is small, and copied.
-            saves = {"save": version.save} if "save" in inspect.signature(write).parameters else {}
-            write(folder, **saves)
+            write_version(write, folder, version)
             version.add_folder()
             self._meet_readers(version)
             self._problem = version.problem
@@ -111,12 +109,7 @@ class SharedWeights:
                 version.give_up(f"{self._sharing.folder} cannot be used: {error.strerror}")
 
     def _store(self, files: Mapping[str, SealedFile], target: StoreFolder) -> StoredFiles:
-        listed = StoredFiles(
-            {
-                name: StoredObject(target.key_of(name, file.sha256), file.size_bytes, file.sha256, WEIGHTS)
-                for name, file in files.items()
-            }
-        )
+        listed = list_files(files, target)
         listed.carrier, listed.is_ahead = MEMORY, self._sharing.is_ahead
         self._uploading = self._uploader.submit(put_files, target.url, listed, files)
         if not self._sharing.is_ahead:
@@ -211,12 +204,45 @@ class SealedVersion:
         self.files.clear()
 
 
+def write_version(write: Callable[..., None], folder: Path, version: SealedVersion) -> None:
+    """Let ``write`` export into ``folder``, and whole weights into the memory of ``version``."""
+    # What exports whole weights can be given a way to save them; an adapter is small, and copied.
+    saves = {"save": version.save} if "save" in inspect.signature(write).parameters else {}
+    write(folder, **saves)
+
+
+def upload_once(write: Callable[..., None], folder: Path, target: StoreFolder) -> StoredFiles:
+    """Let ``write`` export, and upload what it has written.
+
+    Whole weights stand in memory meanwhile, hashed as they are written: on a disk they would be written, read and
+    hashed once more before the store has them.
+    """
+    version = SealedVersion(folder, sys.maxsize)
+    try:
+        write_version(write, folder, version)
+        listed = list_files(version.files, target)
+        put_files(target.url, listed, version.files)
+    finally:
+        for file in set(version.files.values()):
+            file.close()
+    return StoredFiles(listed | target.upload(folder))
+
+
+def list_files(files: Mapping[str, SealedFile], target: StoreFolder) -> StoredFiles:
+    """Return the records that sealed files will have in the store."""
+    return StoredFiles(
+        {
+            name: StoredObject(target.key_of(name, file.sha256), file.size_bytes, file.sha256, WEIGHTS)
+            for name, file in files.items()
+        }
+    )
+
+
 def put_files(url: str, listed: StoredFiles, files: Mapping[str, SealedFile]) -> None:
     """Upload sealed files under their keys; call outside any event loop."""
 
     async def put(store: ObjectStore) -> None:
         for name, stored in listed.items():
-            # One at a time: a copy of each is in memory while it is sent.
-            await store.put(stored.key, await asyncio.to_thread(files[name].read), stored.content_type)
+            await store.put_file(stored.key, files[name].path, stored.sha256)
 
     asyncio.run(with_store(url, put))

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import urllib3
 
 from fathom.core.config import ConfigError
 from fathom.core.errors import Conflict, CorruptData, DependencyFailed, InvalidField, NotFound
@@ -17,6 +19,7 @@ from fathom.core.ids import sha256
 from fathom.core.retry import RetryPolicy
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import ObjectStore, StoredObject, open_store
+from fathom.transport.store import s3 as s3_module
 from fathom.transport.store.s3 import S3Store, S3Target
 from tests.bench.chaos.disks import ERRORS, HALF, failing_s3
 from tests.integration.s3_server import BUCKET, KEY, needs_rclone, serving
@@ -73,6 +76,40 @@ async def test_large_and_empty_objects(s3: Served) -> None:
     for key, data in (("large", large), ("empty", b"")):
         stored = await s3.store.put(key, data)
         assert await s3.store.get(key, stored.sha256) == data
+
+
+@needs_rclone
+async def test_large_files_go_in_parts_that_a_slow_network_sends_in_time(
+    s3: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As found: 538 MB in one request, which Python's sockets have to send within one timeout, failed on a busy disk."""
+    bodies: list[int] = []
+    send = urllib3.PoolManager.urlopen
+
+    def note(self: urllib3.PoolManager, *given: Any, **more: Any) -> Any:
+        bodies.append(len(more.get("body") or b""))
+        return send(self, *given, **more)
+
+    monkeypatch.setattr(urllib3.PoolManager, "urlopen", note)
+    monkeypatch.setattr(s3_module, "PART_BYTES", s3_module.MIN_PART_BYTES)
+    data = bytes(range(256)) * 50_000  # 12.8 MB: three parts
+    (tmp_path / "file").write_bytes(data)
+    for stored in (
+        await s3.store.put_file("weights/file", tmp_path / "file"),
+        await s3.store.put("weights/file", data),
+    ):
+        assert (stored.size_bytes, stored.sha256) == (len(data), sha256(data))
+        found = await s3.store.head(stored.key)
+        assert found is not None
+        assert (found.size_bytes, found.sha256) == (len(data), stored.sha256), "the whole has the record of a put"
+        assert await s3.store.get_file(stored.key, tmp_path / "back", stored.sha256) == found
+        assert (tmp_path / "back").read_bytes() == data
+    assert max(bodies) == s3_module.MIN_PART_BYTES
+    (s3.folder / "weights" / "file").write_bytes(data[:-1] + b"!")
+    with pytest.raises(CorruptData, match="SHA-256"):
+        await s3.store.get_file("weights/file", tmp_path / "back", sha256(data))
+    with pytest.raises(NotFound, match="weights/none"):
+        await s3.store.get_file("weights/none", tmp_path / "back")
 
 
 @needs_rclone

@@ -45,6 +45,11 @@ class SealedFile:
     size_bytes: int
     sha256: str
 
+    @property
+    def path(self) -> Path:
+        """Return a path under which this process can open the file for reading while it holds the descriptor."""
+        return Path(f"/proc/self/fd/{self.descriptor}")
+
     def read(self) -> bytes:
         """Return the bytes as a copy."""
         with open(self.descriptor, "rb", closefd=False) as file:
@@ -151,7 +156,7 @@ class SealedFiles:
                 reader.sendall(NOT_HERE)
                 return
             # Opened anew for reading: with a descriptor that may write, a shared mapping would be refused.
-            readable = os.open(f"/proc/self/fd/{file.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+            readable = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 socket.send_fds(reader, [HERE], [readable])
                 self._taken.add(file.sha256)

@@ -2,7 +2,8 @@
 
 A random model of SmolLM2's shape (135 million parameters, float32, 538 MB), one thread each. The copy is that of the
 weights' file into a new file in memory, in turn with what is measured; each line is the median of ``ROUNDS``. With
-memory the store has the files too, before policy takes them or while it does.
+memory the store has the files too, before policy takes them or while it does. The S3 store is ``rclone serve s3`` over
+a folder of this machine, whose processor time and disk are in the figure; without rclone its line is left out.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from fathom.services.policy.serving.shared_versions import SharedVersions
 from fathom.trainers.learners.models import SaveWeights, save_weights
 from fathom.trainers.store_files import Sharing, StoreFolder
 from fathom.trainers.transfers import StoreTransfer
-from fathom.transport.store import open_store
+from fathom.transport.sockets import reserved_port
+from fathom.transport.store import ObjectStore, open_store
 from tests.bench.policy.weights import THREADS
 from tests.integration.policy.weights.models import tiny_model
+from tests.integration.s3_server import RCLONE, serving
 
 ROUNDS = 5
 # Twice 538 MB and room.
@@ -94,14 +97,20 @@ async def run() -> None:
         print(
             f"{f'{source.stat().st_size / 1e6:.0f} MB, against a copy':<44}{'upload':>9}{'fetch':>9}{'load':>9}{'all':>9}"
         )
+        folder = (root / "store").as_uri()
         ways: dict[str, Sharing | None] = {
             "object store (a folder)": None,
             "shared memory, the store first": Sharing(root / "meeting", MEMORY_BYTES, True),
             "shared memory, the store meanwhile": Sharing(root / "meeting", MEMORY_BYTES, True, is_ahead=True),
         }
         for label, sharing in ways.items():
-            taken = await publish(worker, backend, root, sharing, source)
+            taken = await publish(worker, backend, root, sharing, source, folder)
             print(f"{label:<44}{row(taken)}", flush=True)
+        if RCLONE is not None:
+            with reserved_port() as port:
+                async with serving(root, f"127.0.0.1:{port}") as url:
+                    taken = await publish(worker, backend, root, None, source, url)
+            print(f"{'object store (S3, by rclone)':<44}{row(taken)}", flush=True)
         print(f"the copy itself: {statistics.median(one.copy for one in taken):.3f} s")
         await backend.close()
 
@@ -123,12 +132,12 @@ def make_learner(base: Path) -> Worker:
 
 
 async def publish(
-    worker: Worker, backend: TransformersBackend, root: Path, sharing: Sharing | None, source: Path
+    worker: Worker, backend: TransformersBackend, root: Path, sharing: Sharing | None, source: Path, url: str
 ) -> Sequence[Publication]:
     """Publish one version after another, after two to warm up: policy's spare tensors are allocated by then."""
     import torch
 
-    url, learner = (root / "store").as_uri(), Learner(worker)
+    learner = Learner(worker)
     store, shared = open_store(url), SharedVersions(sharing.folder if sharing else None, Quiet())
     downloads, found = Downloads(store, root / "cache", shared), []
     for version in range(1, ROUNDS + 3):
@@ -153,16 +162,18 @@ async def publish(
             served = (folder / "model.safetensors").read_bytes()
             assert sha256(served) == files["model.safetensors"].sha256, "other bytes than the learner's"
         await downloads.prune("m", {share.ident})
-        await asyncio.to_thread(remove_old, root, version)
+        await remove(store, f"weights/m/{version - 1}/")
     learner.close()
     await downloads.close()
-    shutil.rmtree(root / "store")
+    await remove(store, "weights/")
+    await store.close()
     return found[2:]
 
 
-def remove_old(root: Path, version: int) -> None:
-    """Remove the version before from the disk, as retention does later."""
-    shutil.rmtree(root / "store" / "weights" / "m" / str(version - 1), ignore_errors=True)
+async def remove(store: ObjectStore, prefix: str) -> None:
+    """Remove what a store has below a prefix, as retention does later."""
+    for key in await store.keys(prefix):
+        await store.delete(key)
 
 
 def measure(work: Callable[[], object]) -> float:

@@ -43,6 +43,23 @@ async def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
     assert stored.content_type == "application/octet-stream"
 
 
+async def test_files_go_and_come_without_passing_through_memory(store: ObjectStore, tmp_path: Path) -> None:
+    # More than one piece, and an odd number of bytes.
+    data = bytes(range(256)) * 5_000 + b"end"
+    for name, content in (("large", data), ("empty", b"")):
+        (tmp_path / name).write_bytes(content)
+        stored = await store.put_file(f"runs/{name}", tmp_path / name)
+        assert stored == StoredObject(f"runs/{name}", len(content), sha256(content), "application/octet-stream")
+        assert await store.get(stored.key) == content
+        assert await store.put_file(stored.key, tmp_path / name, stored.sha256) == stored
+        assert await store.get_file(stored.key, tmp_path / "back", stored.sha256) == stored
+        assert (tmp_path / "back").read_bytes() == content
+    with pytest.raises(CorruptData, match="SHA-256"):
+        await store.get_file("runs/large", tmp_path / "back", sha256(b"other"))
+    with pytest.raises(NotFound, match="runs/none"):
+        await store.get_file("runs/none", tmp_path / "back")
+
+
 async def test_put_replaces(store: ObjectStore) -> None:
     await store.put("a", b"long before")
     after = await store.put("a", b"after", "text/plain")
@@ -160,6 +177,8 @@ async def test_a_folder_notices_changed_bytes(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"payload", b"payloae"))
     with pytest.raises(CorruptData, match="SHA-256"):
         await store.get("a/b")
+    with pytest.raises(CorruptData, match="SHA-256"):
+        await store.get_file("a/b", tmp_path / "back")
     file.write_bytes(b"")
     with pytest.raises(CorruptData, match="record"):
         await store.head("a/b")

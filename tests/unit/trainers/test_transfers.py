@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,11 +14,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fathom.core.errors import DependencyFailed, FailedPrecondition
-from fathom.trainers import transfers
+from fathom.trainers import store_files, transfers
 from fathom.trainers.learners.models import SaveWeights, save_weights
 from fathom.trainers.store_files import Sharing, StoredFiles, StoredFolder, StoreFolder
 from fathom.trainers.transfers import MEMORY, STORE, StoreTransfer
 from fathom.transport.sealed_memory import take_file
+from fathom.transport.store import folder as folder_store
+from fathom.transport.store.base import hash_file
 
 
 class Worker:
@@ -78,6 +81,27 @@ def test_memory_and_store_have_the_same_files(learner: Learner, target: StoreFol
     learner.worker.weights["w"] += 1
     assert learner.upload("export", target).carrier == MEMORY
     assert "model.safetensors" not in take(target, files)
+
+
+def test_the_store_alone_gets_weights_that_were_written_and_hashed_once(
+    learner: Learner, target: StoreFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def note(path: Path) -> str:
+        hashed.append(path.name)
+        return hash_file(path)
+
+    monkeypatch.setattr(store_files, "hash_file", note)
+    monkeypatch.setattr(folder_store, "hash_file", note)
+    before = set(os.listdir("/proc/self/fd"))
+    files = learner.upload("export", replace(target, sharing=None))
+    assert sorted(hashed) == ["config.json", "generation_config.json"], "weights are hashed while they are written"
+    assert set(os.listdir("/proc/self/fd")) <= before, "their memory is given back"
+    StoredFolder(target.url, files).fetch_all(tmp_path / "fetched")
+    assert torch.equal(load_file(tmp_path / "fetched" / "model.safetensors")["w"], learner.worker.weights["w"])
+    assert files["model.safetensors"].sha256 == hash_file(tmp_path / "fetched" / "model.safetensors")
+    assert sorted(path.name for path in (tmp_path / "fetched").iterdir()) == sorted(files), "nothing half is left"
 
 
 def test_what_nobody_takes_is_left_to_the_store_from_then_on(learner: Learner, target: StoreFolder) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import checked_id, sha256
 from fathom.domain.weights.delta import decode, encode
-from fathom.transport.store.base import ObjectStore, StoredObject, verify
+from fathom.transport.store.base import ObjectStore, StoredObject, hash_file, verify
 
 FORMAT, FORMAT_WITH_BASE = 1, 2
 ADAPTER_CONFIG = "adapter_config.json"
@@ -181,17 +181,17 @@ async def is_adapter(store: ObjectStore, ref: StoredObject) -> bool:
 
 async def put_file(store: ObjectStore, path: Path, prefix: str, like: WeightFile | None) -> WeightFile:
     """Upload one file, as its difference to ``like`` where that is small enough."""
-    data = await asyncio.to_thread(path.read_bytes)
-    digest = await asyncio.to_thread(sha256, data)
+    digest = await asyncio.to_thread(hash_file, path)
     if like is not None and path.suffix == ".safetensors":
+        data = await asyncio.to_thread(path.read_bytes)
         # No chains: what is a difference itself refers to the same whole file.
         key, checksum = like.delta or (like.key, like.sha256)
         difference = await asyncio.to_thread(encode, await store.get(key, checksum), data)
         if difference is not None and len(difference) < WORTH_IT * len(data):
             stored = await store.put(f"{prefix}/{digest[:16]}-{path.name}.delta", difference)
             return WeightFile(path.name, stored.key, len(data), digest, (key, checksum))
-    stored = await store.put(f"{prefix}/{digest[:16]}-{path.name}", data)
-    return WeightFile(path.name, stored.key, len(data), digest)
+    stored = await store.put_file(f"{prefix}/{digest[:16]}-{path.name}", path, digest)
+    return WeightFile(path.name, stored.key, stored.size_bytes, digest)
 
 
 async def read_manifest(store: ObjectStore, ref: StoredObject) -> WeightManifest:
@@ -212,10 +212,9 @@ async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightMa
     partial = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=f".{target.name}-", dir=target.parent))
     try:
         for file in manifest.files:
-            data = await read_file(store, file, target.parent)
-            if len(data) != file.size_bytes:
-                raise CorruptData(file.key, f"has {len(data)} bytes, not {file.size_bytes}")
-            await asyncio.to_thread((partial / file.path).write_bytes, data)
+            size = await fetch_file(store, file, partial / file.path, target.parent)
+            if size != file.size_bytes:
+                raise CorruptData(file.key, f"has {size} bytes, not {file.size_bytes}")
         await asyncio.to_thread((partial / MANIFEST_NAME).write_bytes, manifest.to_json())
         await asyncio.to_thread(replace_folder, partial, target)
     finally:
@@ -223,16 +222,20 @@ async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightMa
     return manifest
 
 
-async def read_file(store: ObjectStore, file: WeightFile, fetched: Path) -> bytes:
-    """Return a file's verified bytes; the base of a difference is taken from earlier downloads if possible."""
+async def fetch_file(store: ObjectStore, file: WeightFile, path: Path, fetched: Path) -> int:
+    """Write a file's verified bytes to ``path`` and return their number.
+
+    The base of a difference is taken from earlier downloads below ``fetched`` if possible.
+    """
     if file.delta is None:
-        return await store.get(file.key, file.sha256)
+        await store.get_file(file.key, path, file.sha256)
+        return (await asyncio.to_thread(path.stat)).st_size
     key, checksum = file.delta
     base = await asyncio.to_thread(fetched_file, fetched, checksum)
     if base is None:
         base = await store.get(key, checksum)
     data = await asyncio.to_thread(decode, base, await store.get(file.key), file.key)
-    return await asyncio.to_thread(verify, file.key, data, file.sha256)
+    return await asyncio.to_thread(path.write_bytes, await asyncio.to_thread(verify, file.key, data, file.sha256))
 
 
 def fetched_file(fetched: Path, checksum: str) -> bytes | None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from fathom.core.errors import Conflict, CorruptData, InvalidField
 from fathom.core.ids import sha256 as digest
@@ -18,6 +22,8 @@ SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9._=@+,-]{0,199}"
 # Segments separated by slashes, such as runs/run_1/answer.json; as a path below a folder such a key cannot leave it.
 KEY_PATTERN = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
 PREFIX_PATTERN = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
+# What of a file is in memory at a time: large enough for whole reads of a disk, small enough for a processor's cache.
+CHUNK_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,20 @@ class ObjectStore(Protocol):
         """Return the object's bytes, verified against the recorded checksum and ``sha256`` if given.
 
         Raises ``NotFound`` or ``CorruptData``.
+        """
+        ...
+
+    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+        """Store a file's bytes under ``key`` like ``put``, without reading all of them into memory.
+
+        ``sha256`` is the file's checksum where the caller has computed it of these very bytes.
+        """
+        ...
+
+    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+        """Write the object's bytes into a file, verified like those of ``get``, and return its metadata.
+
+        Does not hold all of them in memory. Raises ``NotFound`` or ``CorruptData``; the file is then to be discarded.
         """
         ...
 
@@ -107,8 +127,36 @@ def make_conflict(key: str) -> Conflict:
 
 def verify(key: str, data: bytes, *expected: str | None) -> bytes:
     """Return ``data`` if its SHA-256 equals every given checksum; raise ``CorruptData`` otherwise."""
-    actual = digest(data)
+    compare(key, digest(data), *expected)
+    return data
+
+
+def compare(key: str, actual: str, *expected: str | None) -> None:
+    """Raise ``CorruptData`` when a checksum that is given is not the ``actual`` one."""
     for checksum in expected:
         if checksum is not None and checksum != actual:
             raise CorruptData(key, f"SHA-256 is {actual}, not {checksum}")
-    return data
+
+
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the rest of an open file, piece by piece."""
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+
+
+def write_hashed(chunks: Iterator[bytes], path: Path) -> tuple[int, str]:
+    """Write pieces into a file; return their number of bytes and their SHA-256."""
+    hasher, size = hashlib.sha256(), 0
+    # Hashing takes about as long as writing, and both release the lock of the interpreter.
+    with ThreadPoolExecutor(1, thread_name_prefix="hashing") as hashing, path.open("wb") as file:
+        for chunk in chunks:
+            pending = hashing.submit(hasher.update, chunk)
+            size += file.write(chunk)
+            pending.result()
+    return size, hasher.hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """Return a file's SHA-256 in lower-case hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,7 +19,17 @@ from typing import Any, BinaryIO, TypeVar
 
 from fathom.core.errors import CorruptData, DependencyFailed, NotFound
 from fathom.core.ids import sha256 as digest
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, make_conflict, verify
+from fathom.transport.store.base import (
+    StoredObject,
+    checked_key,
+    checked_prefix,
+    compare,
+    hash_file,
+    make_conflict,
+    read_chunks,
+    verify,
+    write_hashed,
+)
 
 # "~" is no character of a key, so the object "a" (file "a~") never collides with the folder of "a/b".
 SUFFIX = "~"
@@ -47,6 +57,12 @@ class FolderStore:
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         return await in_thread(self._get, key, sha256)
 
+    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+        return await in_thread(self._put_file, key, path, sha256)
+
+    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+        return await in_thread(self._get_file, key, path, sha256)
+
     async def head(self, key: str) -> StoredObject | None:
         return await in_thread(self._head, key)
 
@@ -70,7 +86,25 @@ class FolderStore:
     def _put(self, key: str, data: bytes, content_type: str, *, create: bool = False) -> StoredObject:
         path = self._path(key)
         stored = StoredObject(key, len(data), digest(data), content_type)
-        record = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": content_type}
+        try:
+            self._write(path, stored, iter((data,)), create=create)
+        except FileExistsError:
+            if self._get(key, None) != data:
+                raise make_conflict(key) from None
+        sync_folder(path.parent)
+        return stored
+
+    def _put_file(self, key: str, source: Path, sha256: str) -> StoredObject:
+        path, size = self._path(key), source.stat().st_size
+        stored = StoredObject(key, size, sha256 or hash_file(source), "application/octet-stream")
+        with source.open("rb") as file:
+            self._write(path, stored, read_chunks(file))
+        sync_folder(path.parent)
+        return stored
+
+    def _write(self, path: Path, stored: StoredObject, chunks: Iterator[bytes], *, create: bool = False) -> None:
+        """Write an object as a whole or not at all; with ``create`` raise ``FileExistsError`` where there is one."""
+        record = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": stored.content_type}
         path.parent.mkdir(parents=True, exist_ok=True)
         # A leading dot is in no key, so an orphan of a crash is never listed.
         temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
@@ -78,7 +112,7 @@ class FolderStore:
             # Exclusively: two writers of one key have two files, and the rename that comes last wins as a whole.
             with temporary.open("xb") as file:
                 file.write(json.dumps(record).encode() + b"\n")
-                file.write(data)
+                file.writelines(chunks)
                 file.flush()
                 # Before the rename: otherwise a power failure could leave the new name with an empty file.
                 os.fsync(file.fileno())
@@ -87,13 +121,8 @@ class FolderStore:
                 os.link(temporary, path)
             else:
                 temporary.replace(path)
-        except FileExistsError:
-            if self._get(key, None) != data:
-                raise make_conflict(key) from None
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
-        return stored
 
     def _get(self, key: str, sha256: str | None) -> bytes:
         try:
@@ -103,6 +132,16 @@ class FolderStore:
         except FileNotFoundError:
             raise NotFound("object", key) from None
         return verify(key, data, stored.sha256, sha256)
+
+    def _get_file(self, key: str, target: Path, sha256: str | None) -> StoredObject:
+        try:
+            file = self._path(key).open("rb")
+        except FileNotFoundError:
+            raise NotFound("object", key) from None
+        with file:
+            stored = read_record(key, file)
+            compare(key, write_hashed(read_chunks(file), target)[1], stored.sha256, sha256)
+        return stored
 
     def _head(self, key: str) -> StoredObject | None:
         try:

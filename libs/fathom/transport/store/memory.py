@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
+from pathlib import Path
 
 from fathom.core.errors import NotFound
 from fathom.core.ids import sha256 as digest
@@ -31,6 +33,13 @@ class MemoryStore:
             raise NotFound("object", key)
         stored, data = self._objects[key]
         return verify(key, data, stored.sha256, sha256)
+
+    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+        return await self.put(key, await asyncio.to_thread(path.read_bytes))
+
+    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+        await asyncio.to_thread(path.write_bytes, await self.get(key, sha256))
+        return self._objects[key][0]
 
     async def head(self, key: str) -> StoredObject | None:
         entry = self._objects.get(checked_key(key))

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from pathlib import Path
+from typing import BinaryIO, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import urllib3
@@ -22,7 +23,17 @@ from fathom.core.config import ConfigError
 from fathom.core.errors import DependencyFailed, FathomError, NotFound
 from fathom.core.ids import sha256 as digest
 from fathom.core.retry import RetryPolicy, retry
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, make_conflict, verify
+from fathom.transport.store.base import (
+    CHUNK_BYTES,
+    StoredObject,
+    checked_key,
+    checked_prefix,
+    compare,
+    hash_file,
+    make_conflict,
+    verify,
+    write_hashed,
+)
 
 CULPRIT = "object store"
 CHECKSUM = "sha256"
@@ -33,8 +44,11 @@ READ_TIMEOUT_S = 30.0
 # Also the number of objects that a listing asks for at once.
 CONNECTIONS = 16
 RETRY = RetryPolicy(attempts=3)
-# One PUT up to this size keeps a write atomic on every S3 service; S3 itself allows no more.
-MIN_PART_BYTES, MAX_PART_BYTES = 5 * 1024**2, 5 * 1024**3
+# Larger objects go in parts, and appear as a whole when the last one is there. A part has to be sent within the read
+# timeout: Python's sockets have one limit for all of a body, and a large one in one request fails on a slow network.
+PART_BYTES, PARALLEL_PARTS = 32 * 1024**2, 3
+# S3's own limits.
+MIN_PART_BYTES, MAX_PARTS = 5 * 1024**2, 10_000
 # S3's rules for names: 3 to 63 lower-case letters, digits, dots and hyphens.
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -120,6 +134,14 @@ class S3Store:
         checked_key(key)
         return await self._run(key, lambda: self._get(key, sha256))
 
+    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+        checked_key(key)
+        return await self._run(key, lambda: self._put_file(key, path, sha256))
+
+    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+        checked_key(key)
+        return await self._run(key, lambda: self._get_file(key, path, sha256))
+
     async def head(self, key: str) -> StoredObject | None:
         checked_key(key)
         try:
@@ -156,17 +178,27 @@ class S3Store:
         self._http.clear()
 
     def _put(self, key: str, data: bytes, content_type: str) -> StoredObject:
-        checksum = digest(data)
+        stored = StoredObject(key, len(data), digest(data), content_type)
+        return self._send(stored, io.BytesIO(data))
+
+    def _put_file(self, key: str, path: Path, sha256: str) -> StoredObject:
+        size = path.stat().st_size
+        stored = StoredObject(key, size, sha256 or hash_file(path), "application/octet-stream")
+        with path.open("rb") as file:
+            return self._send(stored, file)
+
+    def _send(self, stored: StoredObject, data: BinaryIO) -> StoredObject:
         self._client.put_object(
             self._bucket,
-            key,
-            io.BytesIO(data),
-            len(data),
-            content_type=content_type,
-            metadata={CHECKSUM: checksum},
-            part_size=min(max(len(data), MIN_PART_BYTES), MAX_PART_BYTES),
+            stored.key,
+            data,
+            stored.size_bytes,
+            content_type=stored.content_type,
+            metadata={CHECKSUM: stored.sha256},
+            part_size=max(PART_BYTES, MIN_PART_BYTES, -(-stored.size_bytes // MAX_PARTS)),
+            num_parallel_uploads=PARALLEL_PARTS,
         )
-        return StoredObject(key, len(data), checksum, content_type)
+        return stored
 
     def _create(self, key: str, data: bytes, content_type: str) -> StoredObject:
         stored = StoredObject(key, len(data), digest(data), content_type)
@@ -209,6 +241,18 @@ class S3Store:
             # Without it the connection would not go back to the pool, and sixteen reads would use it up.
             response.release_conn()
         return verify(key, data, recorded, sha256)
+
+    def _get_file(self, key: str, path: Path, sha256: str | None) -> StoredObject:
+        response = self._client.get_object(self._bucket, key)
+        try:
+            size, actual = write_hashed(response.stream(CHUNK_BYTES), path)
+            recorded = response.headers.get(f"x-amz-meta-{CHECKSUM}")
+            content_type = response.headers.get("content-type") or "application/octet-stream"
+        finally:
+            response.close()
+            response.release_conn()
+        compare(key, actual, recorded, sha256)
+        return StoredObject(key, size, actual, content_type)
 
     def _head(self, key: str) -> StoredObject:
         found = self._client.stat_object(self._bucket, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import replace
+from pathlib import Path
 
 from fathom.core.call import DEFAULT_TENANT, current_tenant
 from fathom.core.errors import Conflict, NotFound
@@ -37,6 +38,16 @@ class TenantStore:
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         try:
             return await self._store.get(self._bind_key(key), sha256)
+        except NotFound:
+            # The message would name the folder that the tenant is not to know of.
+            raise NotFound("object", key) from None
+
+    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+        return replace(await self._store.put_file(self._bind_key(key), path, sha256), key=key)
+
+    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+        try:
+            return replace(await self._store.get_file(self._bind_key(key), path, sha256), key=key)
         except NotFound:
             # The message would name the folder that the tenant is not to know of.
             raise NotFound("object", key) from None
