@@ -11,11 +11,14 @@ from fathom.domain.text.terms import YEAR, Part, find_within, is_about, list_wor
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.passages.answerability import Quoted, Rater, quote_parts
 from fathom.services.policy.reference.reading import Reading, say
+from fathom.services.policy.reference.versions import are_alike, find_day, name_source
 
 # Passages that are read until one answers.
 MAX_READ = 4
 # The place of a row of a spreadsheet, with which its passage ends: "(A5:K5)".
 CELLS = re.compile(r"\([A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?(?:, [A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?)*\)$")
+# Files of nearly the same name that are read beside the one that answers.
+MOST_ALIKE = 2
 # Share of the greatest probability from which on the name of a row decides.
 NEARLY = 0.5
 
@@ -30,6 +33,10 @@ class Quotation:
     probability: float
     is_answer: bool
     """True where it may be given as the answer: as likely as held-out ones that were right."""
+    source: str = ""
+    """File of the user's own from which it is; "" for other documents."""
+    day: str = ""
+    """Day of that file, if known."""
 
     def write(self, is_zh: bool) -> str:
         """Return the paragraph of an answer."""
@@ -55,6 +62,35 @@ def choose_hit(conversation: Conversation, rater: Rater) -> str:
         if len(wanted & set(list_words(f"{hit.get('title', '')} {hit.get('summary', '')}"))) >= least
     ]
     return str(named[0].get("id", "")) if named else ""
+
+
+def choose_alike(conversation: Conversation, answers: Sequence[Quotation], rater: Rater) -> str:
+    """Return the id of a document to read beside an answer, whose file has nearly the same name; "" for none."""
+    steps = conversation.of("fetch")
+    read = {name_source(step.head) for step in steps} | {str(step.arguments.get("id", "")) for step in steps}
+    found = [
+        hit
+        for step in conversation.of("search")
+        for hit in (step.head.get("hits", ()) if step.is_ok else ())
+        if hit.get("id") and not {str(hit["id"]), name_source(hit)} & read
+        if any(are_alike(name_source(hit), one.source) for one in answers)
+    ]
+    if not found or len(steps) >= MAX_READ + MOST_ALIKE:
+        return ""
+    if rater.has_meanings:
+        found.sort(key=lambda hit: rate_summary(conversation.question, hit, rater), reverse=True)
+    return str(found[0]["id"])
+
+
+def group_answers(answers: Sequence[Quotation], quotations: Sequence[Quotation]) -> list[Quotation]:
+    """Return the answers, each with the quotations of files of nearly its name, of which the later ones come first."""
+    found: list[Quotation] = []
+    for answer in answers:
+        if answer not in found:
+            beside = [one for one in quotations if are_alike(one.source, answer.source) and one not in found]
+            # Stable, so that those without a day follow in the order of their likelihood.
+            found += sorted([answer, *beside], key=lambda one: one.day, reverse=True)
+    return found
 
 
 def rate_summary(question: str, hit: Mapping[str, Any], rater: Rater) -> float:
@@ -90,7 +126,9 @@ def quote_documents(conversation: Conversation, reading: Reading, rater: Rater) 
             is_sure = rated[best] >= rater.threshold and (
                 not CELLS.search(quoted) or has_all_terms(title, question, quoted)
             )
-            yield Quotation(title, quoted, step.material, rated[best], is_sure)
+            source = name_source(step.head)
+            day = find_day(step.head) if source else ""
+            yield Quotation(title, quoted, step.material, rated[best], is_sure, source, day)
 
 
 def has_all_terms(title: str, question: str, row: str) -> bool:

@@ -16,9 +16,16 @@ from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.documents import Quotation, choose_hit, list_quotations
+from fathom.services.policy.reference.documents import (
+    Quotation,
+    choose_alike,
+    choose_hit,
+    group_answers,
+    list_quotations,
+)
 from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
+from fathom.services.policy.reference.versions import name_alike
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -63,7 +70,7 @@ class Walk:
         if not self._questions:
             return [self._ask, *documents]
         if self._is_quoted:
-            return []
+            return [self._read]
         # Before what the tables lack is said to be missing.
         first = documents if self.conversation.has_own_documents and one is None else []
         if self._gaps:
@@ -189,16 +196,23 @@ class Walk:
         one, is_zh = self._calculation, self.conversation.is_zh
         gaps = self._gaps or self._limits
         # Passages that may not answer stand where nothing else does, and say so.
-        nearest = [one.write(is_zh) for one in self._quotations if not one.is_answer][:MOST_NEAREST]
+        likeliest = [one for one in self._quotations if not one.is_answer][:MOST_NEAREST]
+        nearest = self._write_quotations(likeliest)
         if gaps and not self._is_quoted:
             refused = f"{join(gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
             return "\n\n".join([refused, *(nearest if self.conversation.has_own_documents else ())])
         sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
         computed = one.write_paragraphs() if one is not None else []
-        quotes = [quotation.write(is_zh) for quotation in self._answers]
+        quotes = self._write_quotations(self._answers)
         if not (quotes or sheets or computed) and nearest:
             quotes = [say("unanswered", is_zh), *nearest]
         return compose(self.conversation, sheets, quotes, computed, is_converted=self._is_converted)
+
+    def _write_quotations(self, quotations: Sequence[Quotation]) -> list[str]:
+        """Return the paragraphs of quotations, with those of files of nearly the same name, which are named."""
+        shown, is_zh = group_answers(quotations, self._quotations), self.conversation.is_zh
+        alike = name_alike([one.source for one in shown], self.conversation.of("fetch"), is_zh)
+        return [*(one.write(is_zh) for one in shown), *alike]
 
     def _ask(self) -> Call:
         given = {"program": self.written.text} if self.written is not None and self.written.text else {}
@@ -231,7 +245,8 @@ class Walk:
         return Call("search", {"query": self.conversation.question[:2000], **more})
 
     def _read(self) -> Call | None:
-        chosen = "" if self._answers else choose_hit(self.conversation, self.rater)
+        found, rater = self._answers, self.rater
+        chosen = choose_alike(self.conversation, found, rater) if found else choose_hit(self.conversation, rater)
         return Call("fetch", {"id": chosen}) if chosen else None
 
 

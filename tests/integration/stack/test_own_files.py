@@ -98,3 +98,18 @@ async def test_a_run_names_corpora_that_are_there(stack: Stack) -> None:
     for corpora, field in ((["docs_nowhere"], r"corpora\[0\]"), (["bundled"] * 5, "corpora")):
         with pytest.raises(errors.InvalidField, match=field):
             [event async for event in run(stack[1], pb.RunRequest(question="What is rent?", corpora=corpora))]
+
+
+async def test_an_amended_memo_stands_above_the_first_one_and_both_are_named(stack: Stack, tmp_path: Path) -> None:
+    text = "The lease of the Bremmen warehouse ends on 31 March 2034. The yearly rent of the Bremmen warehouse is {} euros."
+    for name, rent in (
+        ("Lease memo (14 May 2026).md", "1,240,000"),
+        ("Lease memo AMENDED 2 June 2026.md", "1,310,000"),
+    ):
+        (tmp_path / name).write_text(text.format(rent))
+    uploaded = await asyncio.to_thread(upload_files, stack[0].gateway, [tmp_path], lambda _: None)
+    markdown, sources = await ask(stack, uploaded, "What is the yearly rent of the Bremmen warehouse?")
+    assert markdown.index("1,310,000 euros") < markdown.index("1,240,000 euros")
+    assert "Lease memo AMENDED 2 June 2026.md (2026-06-02)" in markdown
+    assert "Lease memo (14 May 2026).md (2026-05-14)" in markdown
+    assert len(sources) == 2

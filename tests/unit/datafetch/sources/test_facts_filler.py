@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import date
 from typing import Any
@@ -14,6 +15,7 @@ from fathom.services.datafetch.query.model import Match, Missing, Query, Result,
 from fathom.services.datafetch.sources import ConnectorsConfig, connect
 from fathom.services.datafetch.sources.gap_filler import GapFiller
 from tests.servers import Servers
+from tests.unit.datafetch.sources.connectors.test_recorded_exchanges import read_recording, serve_recording
 
 YEAR: dict[str, Any] = {"start": date(2018, 1, 1), "end": date(2018, 12, 31)}
 
@@ -91,6 +93,26 @@ async def test_a_companys_statement_figures_come_with_vendor_and_vintages(outsid
     assert list(frame["value"]) == [265_595, 265_809]
     assert {column.vendor for column in sheet.columns if column.name == "value"} == {"edgar"}
     assert filled.missing == ()
+
+
+async def test_a_recorded_exchange_fills_what_the_tables_lack(serve: Servers) -> None:
+    recording = read_recording("edgar")
+    # The library was asked by number; by ticker the list of the SEC comes first, which is not recorded.
+    tickers = json.dumps({"0": {"cik_str": 320193, "ticker": "AAPL", "title": "Apple Inc."}})
+    recording["answers"]["/files/company_tickers.json"] = tickers
+    url, asked = await serve_recording(serve, recording)
+    config = ConnectorsConfig(
+        enabled=("edgar",), edgar_url=url, edgar_files_url=url, edgar_agent="Test test@example.org", per_second=1e6
+    )
+    filler = GapFiller(serve.close_after(connect(config)), config, lambda ident: ident == "AAPL")
+    lack = Missing("total assets", "UNKNOWN_INDICATOR", "no indicator is called so", "total assets")
+    query = Query(entities=("AAPL",), start=date(2022, 1, 1), end=date(2023, 12, 31))
+    filled = await filler.fill(Result((), (lack,), query, "s"), None, None)
+    (sheet,) = filled.sheets
+    frame = frames.from_arrow(sheet.arrow)
+    assert list(frame["value"]) == [row["value"] for row in recording["read"]]
+    assert filled.missing == ()
+    assert recording["asked"][0] in [request.path for request in asked]
 
 
 async def test_a_restatement_is_not_seen_before_it_was_filed(outside: tuple[GapFiller, list[str]]) -> None:

@@ -74,6 +74,8 @@ class World:
     sheets: list[tuple[pd.DataFrame, dict[str, Any]]] = field(default_factory=list)
     missing: list[dict[str, Any]] = field(default_factory=list)
     documents: dict[str, tuple[str, str]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    """Files, with pages, of documents that are the user's own, by their ids."""
     failures: dict[str, list[str]] = field(default_factory=dict)
     words: list[list[str]] = field(default_factory=list)
     """Readings of the question by the data tool: kind, words, value."""
@@ -122,7 +124,7 @@ class World:
     def search(self, arguments: Mapping[str, Any]) -> Reply:
         wanted = set(re.findall(r"\w+", arguments["query"].lower()))
         hits = [
-            {"id": ident, "time": "2020-01-01", "title": title, "summary": text[:120]}
+            {"id": ident, "time": "2020-01-01", "title": title, "summary": text[:120], **self.name_place(ident)}
             for ident, (title, text) in self.documents.items()
             if wanted & set(re.findall(r"\w+", f"{title} {text}".lower())) or arguments["query"] in text
         ]
@@ -131,7 +133,10 @@ class World:
     def fetch(self, arguments: Mapping[str, Any]) -> Reply:
         title, text = self.documents[arguments["id"]]
         head = {"tool": "fetch", "status": "ok", "id": arguments["id"], "material": self.number(), "title": title}
-        return {**head, "more": ""}, text
+        return {**head, **self.name_place(arguments["id"]), "more": ""}, text
+
+    def name_place(self, ident: str) -> dict[str, str]:
+        return {"place": self.places[ident]} if ident in self.places else {}
 
     def python(self, arguments: Mapping[str, Any]) -> Reply:
         """Runs the cell as the sandbox would: prints are caught, figures that it shows are numbered."""

@@ -1,0 +1,78 @@
+"""Own documents of nearly the same name, such as a memo and its amendment, and which of them is the later one.
+
+Neither names nor texts prove that a document replaces another: an amended memo may share few sentences with the first
+one, and the minutes of two months share most of their names. None is therefore hidden: they are quoted side by side,
+the later one first, and named with their days.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from fathom.domain.periods.grammar import find_dates
+from fathom.domain.periods.period import Date, Unit, settle
+from fathom.domain.text.terms import list_words
+from fathom.domain.tool_results import Step
+from fathom.services.policy.reference.answer import cite, join
+from fathom.services.policy.reference.reading import say
+
+# A citation of a file ends with the page.
+PAGE = re.compile(r" p\. \d+$")
+# Share of the shorter name's words that the other one has.
+ALIKE = 2 / 3
+
+
+def name_source(item: Mapping[str, Any]) -> str:
+    """Return the file of a hit or of a document that was read; "" for what is no file of the user's own."""
+    return PAGE.sub("", str(item.get("place", "")))
+
+
+def find_day(item: Mapping[str, Any]) -> str:
+    """Return the day of a document: when it was published, or else the only day in its name; "" for none."""
+    if item.get("time"):
+        return str(item["time"])
+    dates = [value for _, _, value in find_dates(strip_name(name_source(item))) if isinstance(value, Date)]
+    days = {found.start for date in dates if date.unit is Unit.DAY and (found := settle(date)) and found.start}
+    return days.pop().isoformat() if len(days) == 1 else ""
+
+
+def strip_name(source: str) -> str:
+    """Return the name of a file without folder and ending, as words."""
+    return PurePath(source).stem.replace("_", " ")
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Return whether two files have nearly the same name, but for dates."""
+    first, second = list_name_words(one), list_name_words(other)
+    fewer = min(len(first), len(second))
+    return one != other and fewer > 0 and len(first & second) >= ALIKE * fewer
+
+
+def list_name_words(source: str) -> set[str]:
+    """Return the words of a file's name, without its dates."""
+    name = strip_name(source)
+    for start, end, _ in reversed(find_dates(name)):
+        name = f"{name[:start]} {name[end:]}"
+    return set(list_words(name))
+
+
+def name_alike(sources: Sequence[str], read: Sequence[Step], is_zh: bool) -> list[str]:
+    """Return the sentence that names the files of an answer beside those of nearly the same name, with their days.
+
+    ``read`` are the documents that were read; without a file of nearly the same name among them there is no sentence.
+    """
+    heads = {name_source(step.head): step for step in reversed(read) if step.is_ok and step.material}
+    files = [source for source in dict.fromkeys((*sources, *heads)) if source in heads]
+    # What the answer quotes is named for the sake of the others, and the others for its sake.
+    named = [
+        source
+        for source in files
+        if any(are_alike(source, other) for other in (files if source in sources else sources))
+    ]
+    days = {source: find_day(heads[source].head) for source in named}
+    listed = sorted(days, key=lambda source: days[source], reverse=True)
+    texts = [f"{source} ({days[source] or say('undated', is_zh)}){cite(heads[source].material)}" for source in listed]
+    return [say("alike", is_zh, join(texts, is_zh))] if texts else []
