@@ -23,6 +23,19 @@ from fathom.core.errors import InvalidField, NotReady
 ISSUE = {"row": 3, "column": "price", "message": "is no number"}
 
 
+def describe_tables(request: web.Request, number: int, worksheets: Sequence[str]) -> dict[str, Any]:
+    """Return the reply to an upload: its first table, the names of its worksheets, and those that were asked for."""
+    name = request.query["name"]
+    titles = [f"{name} {worksheet}" for worksheet in worksheets] or [name]
+    further = [
+        {"worksheet": worksheet, "reason": "is no table"}
+        if worksheet == "Notes"
+        else {"worksheet": worksheet, "sheet": {"id": f"t{number}.{place}", "title": titles[place]}, "issues": [ISSUE]}
+        for place, worksheet in enumerate(worksheets[1 : int(request.query["further"]) + 1], start=1)
+    ]
+    return {"sheet": {"id": f"t{number}", "title": titles[0]}, "worksheets": [*worksheets], "further": further}
+
+
 @asynccontextmanager
 async def open_gateway(
     *statuses: int,
@@ -44,15 +57,7 @@ async def open_gateway(
         status = answers.pop(0) if len(answers) > 1 else answers[0]
         if status != 200:
             return web.json_response({"detail": "is no table"}, status=status)
-        titles = [f"{request.query['name']} {worksheet}" for worksheet in worksheets] or [request.query["name"]]
-        further = [
-            {"worksheet": name, "reason": "is no table"}
-            if name == "Notes"
-            else {"worksheet": name, "sheet": {"id": f"t{len(got)}.{place}", "title": titles[place]}, "issues": [ISSUE]}
-            for place, name in enumerate(worksheets[1 : int(request.query["further"]) + 1], start=1)
-        ]
-        first = {"id": f"t{len(got)}", "title": titles[0]}
-        return web.json_response({"sheet": first, "worksheets": [*worksheets], "further": further})
+        return web.json_response(describe_tables(request, len(got), worksheets))
 
     app = web.Application()
 

@@ -50,7 +50,7 @@ class Document:
     house: str = ""
     """House whose analysts wrote a report, as it is written there; "" for other documents."""
     rating: str = ""
-    """What a report recommends, in its own word; "" for none."""
+    """Recommendation of a report, in its own word; "" for none."""
 
     @property
     def version(self) -> str:
