@@ -44,7 +44,7 @@ WITH_SERVICES = {"interpreter"}
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """Record each setting that is read from now on."""
+    """Record what is read of settings from now on."""
     found, paths, alive = Reads(), dict[int, str](), list[Any]()
 
     def record(self: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A rank reads and writes files where it runs: its node shares no disk with the driver, only the object store."""
+"""A rank reads and writes where it runs: its node shares no disk with the driver, only the object store."""
 
 from __future__ import annotations
 
