@@ -3,7 +3,8 @@
 Each runs as its own process (``python -m fathom.services.NAME``) on a port of loopback. While ``CLIENTS`` clients ask,
 it gets SIGKILL and is started again at once on the same port: the time is that from the kill to the next answer, and
 its processor time is what the new process has used until then, which a busy machine does not change. Then ``QUERIES``
-mixed queries are asked, and its memory is read ten times on the way. ``FATHOM_BENCH_QUERIES`` (default 20000) and
+mixed queries are asked, and its memory is read ten times on the way. Objects are in a folder, as they are outside of a
+pod: in a store in memory, which a service has by itself, every table that was ever answered would count as its own. ``FATHOM_BENCH_QUERIES`` (default 20000) and
 ``FATHOM_BENCH_KILLS`` (3; 0 watches the memory alone) give the numbers; ``FATHOM_BENCH_SERVICES`` names one of the two.
 """
 
@@ -15,6 +16,7 @@ import os
 import signal
 import statistics
 import sys
+import tempfile
 import time
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Sequence
@@ -86,10 +88,10 @@ def make_day(number: int) -> Timestamp:
 
 async def measure(name: str, ask: Ask) -> None:
     """Kill one service ``KILLS`` times under load, then watch its memory."""
-    with reserved_port() as port:
+    with reserved_port() as port, tempfile.TemporaryDirectory(prefix="fathom-bench-") as store:
         # No attempt is repeated by the client: what is measured is when the service answers.
         clients = connect({name: f"grpc://127.0.0.1:{port}"}, policy=RetryPolicy(attempts=1))
-        process = await start(name, port)
+        process = await start(name, port, Path(store))
         try:
             await wait_for_answer(process, clients, ask)
             walls, processor = [], []
@@ -100,7 +102,7 @@ async def measure(name: str, ask: Ask) -> None:
                 began = time.perf_counter()
                 process.send_signal(signal.SIGKILL)
                 await process.wait()
-                process = await start(name, port)
+                process = await start(name, port, Path(store))
                 await wait_for_answer(process, clients, ask)
                 walls.append(time.perf_counter() - began)
                 processor.append(cpu_s(process.pid))
@@ -124,9 +126,10 @@ def describe_kills(name: str, walls: Sequence[float], processor: Sequence[float]
     )
 
 
-async def start(name: str, port: int) -> Process:
-    """Start the service as its pod does."""
-    environ = {**os.environ, "FATHOM_RUNTIME_PORT": str(port), "FATHOM_RUNTIME_LOG_LEVEL": "error"}
+async def start(name: str, port: int, store: Path) -> Process:
+    """Start the service as its pod does, with a folder for objects."""
+    settings = {"PORT": str(port), "LOG_LEVEL": "error", "STORE_URL": store.as_uri()}
+    environ = os.environ | {f"FATHOM_RUNTIME_{name}": value for name, value in settings.items()}
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", f"fathom.services.{name}", cwd=ROOT, env=environ, stderr=asyncio.subprocess.DEVNULL
     )
