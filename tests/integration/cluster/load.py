@@ -34,6 +34,8 @@ from fathom.core.ids import new_id
 from fathom.core.retry import RetryPolicy
 
 SERVICES = ("planner", "policy", "retrieval", "datafetch", "memory", "reward")
+USERS = frozenset({*SERVICES, "sandbox", "question", "gateway"})
+"""Names of the operations, each of which has one user."""
 QUESTION = "What was the maximum drawdown of Apple in 2020?"
 PAUSE_S = 0.2
 TIMEOUT_S = 180.0

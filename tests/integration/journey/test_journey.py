@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.chart.rendering import ROOT, TOOLS
+from tests.integration.cluster import load
 from tests.integration.cluster.cluster import NotReady
 from tests.integration.cluster.node import inside, why_not
 from tests.integration.cluster.scenarios import Window
@@ -251,6 +252,10 @@ def test_the_longest_wait_is_told_of_each_loss() -> None:
         "planner 3.0 s (question, usually 1.5); nats nobody"
     )
     assert simulated.describe_waits(done, []) == "the longest 22.4 s (policy)"
+
+
+async def test_everybody_who_is_waited_for_is_at_work() -> None:
+    assert load.operations("demo-fathom", 1).keys() == load.USERS
 
 
 def test_a_loss_counts_alone() -> None:
