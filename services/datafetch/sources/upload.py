@@ -81,7 +81,12 @@ def build_table(
     header = find_header(peeked)
     for issue in header.issues:
         append_issue(issues, issue)
-    names = make_header(trim_cells(header.cells))
+    named = trim_cells(header.cells)
+    if is_padded:
+        # A last cell that was merged over several columns names the first of them; the others have data all the same.
+        width = max((len(trim_cells(row)) for _, row in peeked[header.rows :]), default=0)
+        named += [None] * (width - len(named))
+    names = make_header(named)
     if len(names) > limits.columns:
         raise InvalidField("columns", f"{name} has {len(names):,}, over the limit of {limits.columns:,}")
     columns, numbers = [Column(column) for column in names], list[int]()

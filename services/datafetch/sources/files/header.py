@@ -53,8 +53,9 @@ def is_split(upper: Sequence[Any], lower: Sequence[Any], below: Sequence[Sequenc
     """Return whether two rows are the halves of one header."""
     width = max(len(upper), len(lower))
     gaps = [place for place in range(width) if not is_filled(pick(upper, place))]
-    # A gap that the lower row leaves empty, too, has no name at all.
-    if not gaps or not all(is_filled(pick(lower, place)) for place in gaps):
+    # A gap that the lower row leaves empty, too, has no name at all; only the labels at the left do often without one.
+    empty = [place for place in gaps if not is_filled(pick(lower, place))]
+    if not gaps or empty == gaps or empty not in ([], [0]):
         return False
     if not all(is_label(cell) for cell in lower if is_filled(cell)) and not is_row_of_days(lower, below):
         return False

@@ -139,6 +139,22 @@ def test_a_header_of_merged_cells_gives_both_levels() -> None:
     assert not found.issues
 
 
+def test_a_header_whose_last_cell_is_merged_loses_no_row() -> None:
+    rows = [
+        (None, "North", None, "South", None), (None, "FY24", "FY25", "FY24", "FY25"),
+        ("Wheat", 1.5, 2.5, 3.5, 4.5), ("Barley", 5.5, 6.5, 7.5, 8.5),
+    ]  # fmt: skip
+    found = read_upload(write_book(rows, ["B1:C1", "D1:E1"]), "t.xlsx")
+    assert found.table.to_pydict() == {
+        "column_1": ["Wheat", "Barley"], "North FY24": [1.5, 5.5], "North FY25": [2.5, 6.5],
+        "South FY24": [3.5, 7.5], "South FY25": [4.5, 8.5],
+    }  # fmt: skip
+    assert found.issues == ()
+    # Without a second level the further columns have no names.
+    found = read_upload(write_book([("Crop", "Sales", None), ("Wheat", 1.5, 2.5)], ["B1:C1"]), "t.xlsx")
+    assert found.table.to_pydict() == {"Crop": ["Wheat"], "Sales": [1.5], "column_3": [2.5]}
+
+
 def test_days_below_a_merged_cell_are_the_second_level() -> None:
     days = [date(2031, month, 28) for month in (1, 2, 3)]
     rows: list[list[object]] = [
