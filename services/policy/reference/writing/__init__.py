@@ -1,1 +1,1 @@
-"""What answers of the reference policy show beside their lines: the overview of data, tables and charts of results."""
+"""What answers of the reference policy show that no calculation gives: the overview of the data."""

@@ -64,5 +64,7 @@ def test_the_model_is_told_what_such_a_question_needs() -> None:
 
 
 def test_what_a_user_has_brought_may_answer_a_question_about_accounts() -> None:
-    task = Task("run-1", "How do I reset my password?", "rules", Sampling(), Limits(5, 1000, 0.0), subject=Subject.PRODUCT)
+    task = Task(
+        "run-1", "How do I reset my password?", "rules", Sampling(), Limits(5, 1000, 0.0), subject=Subject.PRODUCT
+    )
     assert describe_subject(replace(task, corpora=("handbook",))) == []
