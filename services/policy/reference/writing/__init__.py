@@ -1,1 +1,1 @@
-"""What answers of the reference policy show that no calculation gives: the overview of the data."""
+"""Paragraphs of answers that no calculation gives: the overview of the data, and the hand-off of other questions."""
