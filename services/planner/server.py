@@ -94,7 +94,7 @@ def build(config: Config, deps: Deps) -> Service:
     summary = DataSummary(deps.clients)
     remembering = make_remembering(config, deps, record, understanding, prompts.catalogue)
     rewriter = understanding.rewriter
-    router = RunRouter(understanding.route, understanding.find_form, rewriter)
+    router = RunRouter(understanding.route, understanding.find_form, rewriter, understanding.find_subject)
     recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
     preparer = RunPreparer(config, protocols, record, deps.clients, router, summary, rewriter, remembering, recaller)
     spending = Spending.register(deps.telemetry.registry)

@@ -9,10 +9,18 @@ from typing import Any
 from fathom.core.call import UNTRACED, Call, calling
 from fathom.core.errors import FathomError
 from fathom.hosting.deps import Deps
-from fathom.services.planner.classification.classifier import FACT_FILE, FORM_FILE, MEASURE_FILE, Classifier, load_heads
+from fathom.services.planner.classification.classifier import (
+    FACT_FILE,
+    FORM_FILE,
+    MEASURE_FILE,
+    SUBJECT_FILE,
+    Classifier,
+    load_heads,
+)
 from fathom.services.planner.classification.examples import ROUTE
 from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
+from fathom.services.planner.model.episode import Subject
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.model_routing import ModelRouter
 from fathom.services.planner.questions.routing import (
@@ -21,6 +29,7 @@ from fathom.services.planner.questions.routing import (
     Route,
     find_chart,
     find_form,
+    find_subject,
     needs_evidence,
     route_question,
     split_clauses,
@@ -41,6 +50,7 @@ class Understanding:
     forms: Classifier
     measures: Classifier
     facts: Classifier
+    subjects: Classifier
     rewriter: Rewriter
     ask_model: AskModel
     log: Any
@@ -65,9 +75,9 @@ class Understanding:
             config.clarify == "auto",
         )
         router = ModelRouter(deps.clients, config.default_model, config.route_model_s)
-        files = (FORM_FILE, MEASURE_FILE, FACT_FILE)
-        forms, measures, facts = (Classifier(vectors, load_heads(file)) for file in files)
-        return cls(vectors, classifier, forms, measures, facts, rewriter, router, log)
+        files = (FORM_FILE, MEASURE_FILE, FACT_FILE, SUBJECT_FILE)
+        forms, measures, facts, subjects = (Classifier(vectors, load_heads(file)) for file in files)
+        return cls(vectors, classifier, forms, measures, facts, subjects, rewriter, router, log)
 
     def start(self) -> None:
         """Begin to load the encoder in datafetch, so that the first question need not wait for it."""
@@ -97,6 +107,10 @@ class Understanding:
     async def find_form(self, question: str) -> Form:
         """Return the form of the answer that a question asks for."""
         return await find_form(question, self.forms)
+
+    async def find_subject(self, question: str) -> Subject:
+        """Return whether a question is about the data that there are, about the program, or about anything else."""
+        return await find_subject(question, self.subjects)
 
     async def find_chart(self, question: str) -> str:
         """Return the kind of chart that a question asks for; "" for none."""

@@ -14,7 +14,7 @@ from fathom.services.planner.classification.vectors import Vectors
 
 FOLDER = Path(__file__).parent
 FILE, FORM_FILE, MEASURE_FILE = FOLDER / "heads.json", FOLDER / "form.json", FOLDER / "measure.json"
-FACT_FILE = FOLDER / "fact.json"
+FACT_FILE, SUBJECT_FILE = FOLDER / "fact.json", FOLDER / "subject.json"
 
 
 @dataclass(frozen=True)

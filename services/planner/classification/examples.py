@@ -16,13 +16,14 @@ from fathom.core.ids import content_hash
 
 FOLDER = Path(__file__).parent / "examples"
 ROUTE, CHART, TOOL, CLAUSE, FORM, MEASURE = "route", "chart", "tool", "clause", "form", "measure"
-FACT = "fact"
+FACT, SUBJECT = "fact", "subject"
 HEADS = (ROUTE, CHART, TOOL, CLAUSE)
 FILES: Mapping[str, tuple[str, ...]] = {
     "heads.json": HEADS,
     "form.json": (FORM,),
     "measure.json": (MEASURE,),
     "fact.json": (FACT,),
+    "subject.json": (SUBJECT,),
 }
 """Heads by the file of their weights."""
 # Files of examples by the end of their names: the first ones, those of more styles, of answers, and of other authors.
@@ -36,7 +37,7 @@ VARIANTS = 4
 # Events and motives are an open class: their patterns are filled more often.
 VARIANTS_OF = {CLAUSE: 8}
 LASTING = "lasting"
-ROUTED, EVIDENCE, KIND, SUPPORT, LAYOUT = "routed", "evidence", "kind", "support", "layout"
+ROUTED, EVIDENCE, KIND, SUPPORT, LAYOUT, ABOUT = "routed", "evidence", "kind", "support", "layout", "about"
 QUANTITY, PREMISE = "quantity", "premise"
 # What could support a clause: a table or a calculation, a document only, or nothing but the answer itself.
 MEASURED, EXPLAINED, OWN = "measured", "explained", "own"
@@ -55,6 +56,8 @@ FACTS = (
     "colours",
     "decimals",
 )
+# Subject of a question: the data that there are, the program and its accounts, or what the data are about.
+DATA, PRODUCT, OTHER = "data", "product", "other"
 # Questions are what most sentences are: so many of the router's stand for them.
 EVERY_NTH_QUESTION = 4
 NEEDED, NOT_NEEDED, NO_CHART = "needed", "not_needed", "none"
@@ -95,6 +98,7 @@ GROUPS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     TOOL: {},
     MEASURE: {QUANTITY: QUANTITIES, PREMISE: {label: PREMISES.get(label, "") for label in QUANTITIES}},
     FORM: {LAYOUT: {label: label for label in (REPORT, BRIEF)}},
+    SUBJECT: {ABOUT: {label: label for label in (DATA, PRODUCT, OTHER)}},
     FACT: {LASTING: {label: label for label in (*FACTS, "watch_list")}},
     CLAUSE: {SUPPORT: {label: label for label in (MEASURED, EXPLAINED, OWN)}},
 }
@@ -110,11 +114,13 @@ PRECISION = {
     PREMISE: 0.96,
     # A fact that nobody said is worse than one that has to be said again.
     LASTING: 0.9,
+    # A question of the market that is handed off gets no answer at all.
+    ABOUT: 0.95,
 }
 """Share of sure outcomes that are right on held-out examples. An answer without evidence that needed some is worse
 than a look-up too many; so is a report in seven sections for who asked for a number."""
 
-IDLE: Mapping[str, tuple[str, float]] = {LASTING: (NO_FACT, 0.8)}
+IDLE: Mapping[str, tuple[str, float]] = {LASTING: (NO_FACT, 0.8), ABOUT: (OTHER, 0.9)}
 """Label by grouping after which nothing is done, and its share of what is read where the examples have another one:
 then the other outcomes are what must be right."""
 BY_AUTHOR = (FACT,)
@@ -156,6 +162,9 @@ def load_examples(head: str) -> list[Example]:
     if head == FACT:
         asked = [one for one in load_examples(ROUTE) if one.source == one.text]
         found += [replace(one, label=NO_FACT) for one in asked[::EVERY_NTH_QUESTION]]
+    if head == SUBJECT:
+        routed = [(one, PRODUCT if one.label == "customer_service" else OTHER) for one in load_examples(ROUTE)]
+        found += [replace(one, label=label) for one, label in routed]
     if head == CHART:
         # Most questions ask for no chart: those of the router show what such questions look like.
         files = [f"{ROUTE}{part}_charts.yaml" for part in PARTS]

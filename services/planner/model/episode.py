@@ -49,6 +49,14 @@ class ToolStatus(StrEnum):
     INVALID = "invalid"
 
 
+class Subject(StrEnum):
+    """Subject of a question that nothing in the data or the documents is about."""
+
+    DATA = "data"
+    PRODUCT = "product"
+    OTHER = ""
+
+
 class MaterialKind(StrEnum):
     """Kind of material."""
 
@@ -155,6 +163,8 @@ class Task:
     """Summary of the data there are, for the system prompt; "" for a task without the tools of the data."""
     tools: tuple[str, ...] = ()
     """Allowed tools; empty allows all."""
+    subject: Subject = Subject.OTHER
+    """Subject of the question, where that is the data that there are, or the program."""
     chart: str = ""
     """Kind of chart that the question asks for; "" for none."""
     is_rollout: bool = False

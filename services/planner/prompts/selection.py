@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import sha256
-from fathom.domain.chat.guidance import GIVEN_TABLES, OWN_DOCUMENTS, with_guidance
+from fathom.domain.chat.guidance import ABOUT_DATA, ABOUT_PRODUCT, CORPORA, GIVEN_TABLES, OWN_DOCUMENTS, with_guidance
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from fathom.domain.chat.quoting import quote
 from fathom.domain.profile.guidance import format_memory
 from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
-from fathom.services.planner.model.episode import Material, Task
+from fathom.services.planner.model.episode import Material, Subject, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, Prompt
 
 RESEARCH_STAGES = ("research", "answer", "restate")
@@ -113,6 +113,7 @@ class Prompts:
         lines = [f"Date: {task.date}"] if task.date else []
         lines += describe_tables(task)
         lines += [OWN_DOCUMENTS[language_of(task.question) == "zh"]] if task.corpora else []
+        lines += describe_subject(task)
         lines += describe_chart(task)
         lines += describe_instructions(task)
         lines += describe_memory(task)
@@ -161,6 +162,16 @@ def describe_given(item: Material) -> str:
     columns = ", ".join(f"{column.name} ({column.unit})" if column.unit else column.name for column in sheet.columns)
     line = f"[{item.number}] {item.variable}: {sheet.title}, {sheet.rows:,} rows; columns {columns}"
     return line if len(line) <= GIVEN_CHARS else f"{line[: GIVEN_CHARS - 1]}…"
+
+
+def describe_subject(task: Task) -> list[str]:
+    """Return the lines for a question about the data as such, or about the program."""
+    chinese = language_of(task.question) == "zh"
+    if task.subject == Subject.DATA:
+        return [ABOUT_DATA[chinese], *([CORPORA[chinese] + ", ".join(task.corpora)] if task.corpora else [])]
+    # What users have brought for a question may well answer it.
+    is_alone = not (task.corpora or task.given or task.sheets)
+    return [ABOUT_PRODUCT[chinese]] if task.subject == Subject.PRODUCT and is_alone else []
 
 
 def describe_chart(task: Task) -> list[str]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from fathom.services.planner.classification.classifier import Classifier, Verdict
 from fathom.services.planner.classification.examples import (
+    ABOUT,
     CHART,
     EVIDENCE,
     FORM,
@@ -18,7 +19,9 @@ from fathom.services.planner.classification.examples import (
     REPORT,
     ROUTE,
     ROUTED,
+    SUBJECT,
 )
+from fathom.services.planner.model.episode import Subject
 
 # Ends of clauses; a point or a dash only before a blank, as in "3.5" and "2014-16" there is none.
 CLAUSES = re.compile(r"[:：,，;；。?？!！]\s*|\.\s+|\s[-–—]\s")
@@ -97,6 +100,15 @@ async def find_chart(question: str, classifier: Classifier) -> str:
     """Return the kind of chart that a question asks for; "" for none and when unsure."""
     verdict = await classifier.classify_one(CHART, question)
     return verdict.label if verdict.is_sure and verdict.label != NO_CHART else ""
+
+
+async def find_subject(question: str, classifier: Classifier) -> Subject:
+    """Return what a question is about; unless the classifier is sure, it is to be researched.
+
+    ``classifier`` holds the head ``subject``.
+    """
+    verdict = await classifier.classify_one(SUBJECT, question, ABOUT)
+    return Subject(verdict.label) if verdict.is_sure and verdict.label in (*Subject,) else Subject.OTHER
 
 
 def split_clauses(question: str) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.services.planner.model.episode import Subject
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.conversation import FollowedTurns, list_messages
 from fathom.services.planner.runs.log.fold import StepFold
@@ -42,6 +43,8 @@ class RunRouter:
     find_form: Callable[[str], Awaitable[Form]]
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is routed by its own words."""
+    find_subject: Callable[[str], Awaitable[Subject]] | None = None
+    """Says what a question is about; without it none is about the data as such or the program."""
 
     async def settle(self, header: Header, followed: FollowedTurns) -> Header:
         """Return the header with the protocol and the form that its question asks for, after the turns before it."""

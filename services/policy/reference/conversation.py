@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.chat.guidance import has_own_documents, list_given_tables, question_of
+from fathom.domain.chat.guidance import (
+    ABOUT_DATA,
+    ABOUT_PRODUCT,
+    has_line,
+    has_own_documents,
+    list_corpora,
+    list_given_tables,
+    question_of,
+)
 from fathom.domain.chat.hermes import OPEN
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.notices import is_note
@@ -39,6 +47,12 @@ class Conversation:
     """True where the run searches corpora of the user's choice."""
     given_tables: tuple[str, ...] = ()
     """Titles of the tables that the run begins with: the user's own, and those of earlier turns."""
+    corpora: tuple[str, ...] = ()
+    """Names of the corpora of the user's choice, where the message names them."""
+    is_about_data: bool = False
+    """True for a question about the data that there are."""
+    is_about_product: bool = False
+    """True for a question about the program or an account."""
 
     @property
     def is_zh(self) -> bool:
@@ -62,7 +76,18 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
     memory = read_memory(content.removeprefix(question))
     given = tuple(list_given_tables(content))
-    return Conversation(question, steps, is_last_round, is_follow_up, memory, has_own_documents(content), given)
+    return Conversation(
+        question,
+        steps,
+        is_last_round,
+        is_follow_up,
+        memory,
+        has_own_documents(content),
+        given,
+        tuple(list_corpora(content)),
+        has_line(content, ABOUT_DATA),
+        has_line(content, ABOUT_PRODUCT),
+    )
 
 
 def find_question(messages: Sequence[Message]) -> int:

@@ -26,6 +26,7 @@ from fathom.services.policy.reference.documents import (
 from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 from fathom.services.policy.reference.versions import name_alike
+from fathom.services.policy.reference.writing.overview import answer_about_itself
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -260,8 +261,11 @@ def next_call(
     """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     results, is_zh = conversation.of("delegate"), conversation.is_zh
+    itself = answer_about_itself(conversation, tools)
     if is_small_talk(conversation.question):
         calls = [Call("finish", {"answer": compose(conversation, (), ())})]
+    elif itself is not None:
+        calls = [itself]
     elif "delegate" not in tools or len(parts) < 2:
         calls = [Walk(conversation, frozenset(tools), written, rater or Rater()).next()]
     elif not results and not conversation.is_last_round:

@@ -21,6 +21,21 @@ GIVEN_TABLES = (
     "以下表格（之前各轮的，或用户提供的）已在 Python 中，可以引用和放置：",
 )
 """Line above the list of the tables that a run begins with, in English and Chinese."""
+ABOUT_DATA = (
+    "The question is about the data that there are: `catalogue` without a query has the overview.",
+    "问题问的是有哪些数据：不带 query 调用 `catalogue` 可得概览。",
+)
+"""Line for a question about the data as such, in English and Chinese."""
+
+ABOUT_PRODUCT = (
+    "The question is about an account or about this program, on which no tool has anything: say in short what Fathom "
+    "answers, refer to whoever operates it, and quote nothing.",
+    "问题问的是账号或本程序，任何工具都没有相关内容：简短说明 Fathom 能回答什么，请用户联系运营方，不要引用任何资料。",
+)
+"""Line for a question about the program or an account, in English and Chinese."""
+
+CORPORA = ("Corpora chosen for this question: ", "为本问题选定的文档库：")
+"""Beginning of the line that names them, in English and Chinese."""
 # One of them: number, variable, title and size.
 GIVEN_TABLE = re.compile(r"\[\d+\] \w+: (.+?), [\d,]+ rows; columns ")
 
@@ -40,8 +55,19 @@ def question_of(content: str) -> str:
 
 def has_own_documents(content: str) -> bool:
     """Return whether a user's message says that its run searches corpora of the user's choice."""
+    return has_line(content, OWN_DOCUMENTS)
+
+
+def has_line(content: str, lines: tuple[str, str]) -> bool:
+    """Return whether a user's message has one of two lines of guidance."""
+    return any(line in lines for line in content[len(question_of(content)) :].splitlines())
+
+
+def list_corpora(content: str) -> list[str]:
+    """Return the names of the corpora that a user's message names."""
     lines = content[len(question_of(content)) :].splitlines()
-    return any(line in lines for line in OWN_DOCUMENTS)
+    named = next((line.removeprefix(start) for line in lines for start in CORPORA if line.startswith(start)), "")
+    return named.split(", ") if named else []
 
 
 def list_given_tables(content: str) -> list[str]:

@@ -16,7 +16,7 @@ from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol
 from fathom.services.planner.episode.limits import cap_cost, make_limits
 from fathom.services.planner.model.effort import Granted
-from fathom.services.planner.model.episode import Task
+from fathom.services.planner.model.episode import Subject, Task
 from fathom.services.planner.model.memory import Memory
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
@@ -194,10 +194,13 @@ class RunPreparer:
             memory=held,
         )
         task = await TaskMaker(self.config, self.clients, self.summary).make(wanted)
+        # A delegated question is a part of one that was not handed off.
+        find_subject = None if header.depth else self.router.find_subject
         recording = recording_from_proto(request.recording)
         return replace(
             task,
             depth=header.depth,
+            subject=await find_subject(reading.question) if find_subject is not None else Subject.OTHER,
             instructions=request.instructions,
             recording=recording,
             corpora=tuple(request.corpora),
