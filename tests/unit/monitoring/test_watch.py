@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
-from fathom.core.errors import DependencyFailed, Internal, InvalidField
+from fathom.core.errors import DependencyFailed, Internal, InvalidField, NotReady
 from fathom.operations.monitoring import metrics
 from fathom.operations.monitoring.config import Config
 from fathom.operations.monitoring.ledger import Claim, Held, Ledger
@@ -54,6 +54,33 @@ async def test_what_is_read_again_is_found_settled() -> None:
         await eventually(lambda: copies[1].grades() == 1)
     assert house.reward.asked["tool_steps", "run_1"] == 1
     assert int((await keys.get("read.position")).value) == 4  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored"])
+async def test_a_grade_counts_once_when_the_confirmation_of_settling_is_lost(
+    is_stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may die between storing and answering, or before it has stored."""
+    house = Production()
+    lost: list[str] = []
+    settle = Ledger.settle
+
+    async def lose_the_answer(ledger: Ledger, claim: Claim) -> None:
+        if claim.key in lost:
+            return await settle(ledger, claim)
+        lost.append(claim.key)
+        if is_stored:
+            await settle(ledger, claim)
+        raise NotReady("the server is away")
+
+    monkeypatch.setattr(Ledger, "settle", lose_the_answer)
+    copies = [house.watch(look_s=0.01), house.watch(look_s=0.01)]
+    async with at_work(*copies):
+        for number in range(10):
+            await house.ends(f"run_{number}")
+        await eventually(lambda: len(lost) == 10 and not any(copy.watch.behind_s() for copy in copies))
+    assert sum(copy.grades() for copy in copies) == 10
+    assert set(house.reward.asked.values()) == {1}
 
 
 async def test_two_copies_grade_each_run_once_between_them() -> None:

@@ -26,10 +26,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Held:
-    """A run that another copy grades, or that is ``settled``; check again at ``until``, seconds since the epoch."""
+    """A run that another copy grades, or that is ``settled``; check again at ``until``, seconds since the epoch.
+
+    ``is_own`` says that this copy has settled it.
+    """
 
     until: float
     settled: bool = False
+    is_own: bool = False
 
 
 class Ledger:
@@ -60,7 +64,7 @@ class Ledger:
         claim, known = await self._read_entry(run_id, leg)
         if known is not None:
             if known["settled"]:
-                return Held(0.0, settled=True)
+                return Held(0.0, settled=True, is_own=known["holder"] == self._holder)
             # By the wall clock, which copies on several machines share roughly; a lease of minutes makes the
             # difference harmless, and compare-and-set decides where two think it is free.
             if known["holder"] != self._holder and float(known["until"]) > self._clock():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -199,16 +199,26 @@ class Watch:
     async def _done_with(self, end: End) -> bool:
         """Grade an end with retries; return False when another copy has it, or the monitor is to stop."""
         retries, refusals = Retries(self._pauses, is_retryable=always), 0
+        # Graded, but not known to be settled: what a judge model has read once is not graded a second time.
+        graded: Graded | None = None
         while not self._stopping.is_set():
             try:
                 claim = await self._ledger.claim(end.run_id, end.leg)
                 if isinstance(claim, Held):
+                    if claim.is_own and graded is not None:
+                        # Only the confirmation was lost, as when the server dies between storing and answering.
+                        self._count(graded)
                     if not claim.settled:
                         self._aside.append((min(claim.until, self._clock() + self._config.look_s), end))
                     return claim.settled
-                refused = await self._attempt(end, claim, refusals + 1 >= self._config.attempts)
-                if refused is None:
-                    return True
+                async with self._released_when_cancelled(claim):
+                    graded = graded or await self._grade(end, claim)
+                    if graded.refused is None or (refusals + 1 >= self._config.attempts and await self._answers()):
+                        await self._ledger.settle(claim)
+                        self._count(graded)
+                        return True
+                    refused, graded = graded.refused, None
+                    await self._ledger.release(claim)
                 # An attempt counts only if planner and reward answer otherwise; while they are down every run would be
                 # refused, and none should be given up for that.
                 refusals += await self._answers()
@@ -221,23 +231,15 @@ class Watch:
             await self._pause(retries, refused)
         return False
 
-    async def _attempt(self, end: End, claim: Claim, last: bool) -> FathomError | None:
-        """Grade and settle once; return a retryable error, having released the claim.
-
-        The ``last`` attempt settles a refused run too, if planner and reward answer.
-        """
+    @asynccontextmanager
+    async def _released_when_cancelled(self, claim: Claim) -> AsyncIterator[None]:
+        """Release the claim when the block is cancelled, so that another copy need not wait for its lease."""
         try:
-            graded = await self._grade(end, claim)
-            if graded.refused is not None and not (last and await self._answers()):
-                await self._ledger.release(claim)
-                return graded.refused
-            await self._ledger.settle(claim)
+            yield
         except asyncio.CancelledError:
-            # Shielded from the cancellation under way, so that another copy need not wait for the lease.
+            # Shielded from the cancellation under way.
             await asyncio.shield(self._ledger.release(claim))
             raise
-        self._count(graded)
-        return None
 
     async def _grade(self, end: End, claim: Claim) -> Graded:
         """Grade a run by every grader, renewing the claim before each. Raises the ledger's errors."""
