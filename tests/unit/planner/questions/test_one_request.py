@@ -48,6 +48,8 @@ async def test_route_and_form_ask_the_encoder_once(question: str, texts: list[st
     async def ask_model(question: str) -> None:
         """Answer nothing: no model is there."""
 
-    understanding = Understanding(vectors, Classifier(vectors, heads), forms, forms, forms, unused, ask_model, unused)
+    understanding = Understanding(
+        vectors, Classifier(vectors, heads), forms, forms, forms, forms, unused, ask_model, unused
+    )
     await understanding.route(question)
     assert [sorted(request) for request in datafetch.requests] == [sorted(texts)]
