@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 
-from fathom.domain.chat.negation import denial_ahead
+from fathom.domain.chat.negation import Denial, denial_ahead
 from fathom.services.datafetch.catalog.text import blank, plain
 from fathom.services.datafetch.parser.lexicon import choose, cue, cues, group, says
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, Span
 from fathom.services.datafetch.query.model import Frequency
 from fathom.services.datafetch.query.units import EN_MONEY, EN_SCALE, ZH_MONEY, ZH_SCALE, parse_unit
 
+OPPOSITES = MappingProxyType({">": "<=", ">=": "<", "<": ">=", "<=": ">"})
 # Bare numbers in this range may be years.
 YEARS = range(1900, 2100)
 # 单位为亿元, 换算成美元, 多少万元, "in million USD", "as percent".
@@ -29,9 +31,10 @@ def find_conditions(text: str) -> list[Mention]:
     for operator, pattern in cues("bounds").items():
         for match in list(pattern.finditer(rest)):
             if not _is_year(match):
-                # With its denial, if there is one: "never above 4 %".
-                _, start = denial_ahead(text, match.start()) or (None, match.start())
-                found.append(Mention(MentionKind.CONDITION, start, match.end(), operator))
+                # With its denial, if there is one: "never above 4 %". Not above is at most; never is said of a period.
+                denial, start = denial_ahead(text, match.start()) or (None, match.start())
+                value = OPPOSITES.get(operator, operator) if denial is Denial.NOT else operator
+                found.append(Mention(MentionKind.CONDITION, start, match.end(), value))
                 rest = blank(rest, [(start, match.end())])
     return found
 

@@ -133,7 +133,7 @@ class Calculation:
         return Call("python", {"code": code})
 
     def list_open(self) -> list[str]:
-        """Return premises that do not hold, unused words, a doubt, and the steps without a value with the reason."""
+        """Return false premises, data that a window lacks, unused words, a doubt, and the steps without a value."""
         # However sure the reading is, a word that no step uses is never dropped without a word.
         unused = [str(one.get("words", "")) for one in self.program.unused]
         doubt = [] if self.is_certain else [say("doubtful", self.is_zh)]
@@ -142,8 +142,9 @@ class Calculation:
             for one in self.program.assumptions
         ]
         errors = {number: f" ({one['error']})" for number, (one, _) in self.outcomes.items() if one.get("error")}
+        lacking = dict.fromkeys(str(text) for one, _ in self.values.values() for text in one.get("lacking", ()))
         left = [label + errors.get(number, "") for number, label in self.labels.items() if number not in self.values]
-        return [*self._check_move(), *self._check_conditions(), *assumed, *unused, *doubt, *left]
+        return [*self._check_move(), *self._check_conditions(), *lacking, *assumed, *unused, *doubt, *left]
 
     def _check_conditions(self) -> list[str]:
         """Return the steps that no value fits, as a question takes for granted of the condition that it names."""

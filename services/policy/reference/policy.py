@@ -183,7 +183,10 @@ class Walk:
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
         if self._calculation is not None:
-            return self._calculation.list_open()
+            # Figures are no reason: "why did it rise" is not answered by how much.
+            lacks_reason = is_reason(self.conversation.question) and not self._answers
+            reason = [say("no_reason", self.conversation.is_zh)] if lacks_reason else []
+            return [*self._calculation.list_open(), *reason]
         if self._is_quoted:
             return []
         if self._gaps or self._reading.not_understood:

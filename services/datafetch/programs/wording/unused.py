@@ -5,6 +5,7 @@ The learned reader has no notion of words that it passes over; whoever computes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
@@ -34,6 +35,9 @@ REASONS = MappingProxyType(
 )
 
 
+# The comparisons of steps that a condition of a question may be computed by: "above 5", "at least 5".
+SIDES = MappingProxyType({">": frozenset({"above", "at_least"}), "<": frozenset({"below", "at_most"})})
+COMPARED = re.compile(r"'(above|below|at_least|at_most)'")
 # Probability of a link from which on the series' title has what is asked for, whatever names the catalog has for it.
 SURE_LINK = 0.95
 
@@ -71,7 +75,8 @@ def find_unused(
             MentionKind.PARAMETER: is_number,
             MentionKind.INDICATOR: item.value not in computed,
             MentionKind.PERIOD: not is_computed(item, program.steps),
-            MentionKind.CONDITION: not any(word in text.casefold() for word in used),
+            MentionKind.CONDITION: not any(word in text.casefold() for word in used)
+            or is_opposite(item, program.steps),
             MentionKind.OUTPUT: bool(program.series) and find_money(item, layer) not in monies,
         }
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
@@ -82,7 +87,8 @@ def find_unused(
         if (item.kind == MentionKind.ENTITY and item.value not in entities) or is_part_of_word(item, mentions):
             reason = GapReason.UNREAD
         within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
-        if item in cut or item in qualifiers or item.kind == MentionKind.OUTPUT or not any(within):
+        is_by_words = item.kind not in (MentionKind.OUTPUT, MentionKind.CONDITION)
+        if item in cut or item in qualifiers or not (is_by_words and any(within)):
             found.append(Gap(text, reason, f"no step uses {text!r}"))
     return list(dict.fromkeys(found))
 
@@ -125,6 +131,13 @@ def is_computed(period: Mention, steps: Sequence[str]) -> bool:
     is_all = start == end == ".."
     # "Q3" apart from its year has the days of both together, and a program may have those of the year.
     return is_all or (period.how != "part" and any(f"f.period({start!r}, {end!r})" in step for step in steps))
+
+
+def is_opposite(condition: Mention, steps: Sequence[str]) -> bool:
+    """Return whether all comparisons of a program go the other way than a condition of its question."""
+    compared = {word for step in steps for word in COMPARED.findall(step)}
+    wanted = SIDES.get(condition.value[:1], compared)
+    return bool(compared) and not compared & wanted
 
 
 def is_part_of_word(number: Mention, mentions: Sequence[Mention]) -> bool:

@@ -22,6 +22,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ("失业率不低于9.5%的月份", "不低于9.5%", ">="),
         ("2-year Treasury yield between 1% and 2% in which months of 2018-2022", "between 1% and 2%", "between"),
         ("months since 2000 when unemployment was never above 4%", "never above 4%", ">"),
+        ("how many days did Apple not close above 100 dollars", "not close above 100 dollars", "<="),
+        ("美国CPI同比没有超过1.5%的月份有几个", "没有超过1.5%", "<="),
     ],
 )
 async def test_a_condition_is_found_with_its_denial(text: str, words: str, operator: str) -> None:

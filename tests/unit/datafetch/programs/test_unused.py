@@ -34,14 +34,19 @@ STEP = "f.maximum(f.within(s1, f.period('2019-01-01', '2019-12-31')))"
 
 
 def find(
-    question: str, words: list[str], *mentions: tuple[MentionKind, str, str], series: str = "Alpha", link: float = 1.0
+    question: str,
+    words: list[str],
+    *mentions: tuple[MentionKind, str, str],
+    series: str = "Alpha",
+    link: float = 1.0,
+    steps: tuple[str, ...] = (STEP,),
 ) -> list[str]:
     """Return reason and words of what a program with such words over one series leaves out of a question."""
     read = [
         Mention(kind, question.index(text), question.index(text) + len(text), value) for kind, text, value in mentions
     ]
     named = NamedSeries("s1", "AAA", "close_adj", series), NamedSeries("s2", "JPY", "eur_rate", "JPY")
-    program = ProgramReading("", "calculation", 1.0, link, (STEP,), named, (), tuple(words))
+    program = ProgramReading("", "calculation", 1.0, link, steps, named, (), tuple(words))
     return [f"{one.reason} {one.words}" for one in find_unused(question, read, program, LAYER)]
 
 
@@ -85,6 +90,24 @@ def test_names_periods_and_numbers_that_no_step_has_are_named(
     question: str, words: list[str], mentions: list[tuple[MentionKind, str, str]], unused: list[str]
 ) -> None:
     assert find(question, words, *mentions) == unused
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "step", "is_used"),
+    [
+        ("not above 30", "<=", "above", False),
+        ("没有超过30", "<=", "above", False),
+        ("not above 30", "<=", "at_most", True),
+        ("below 30", "<", "above", False),
+        ("above 30", ">", "at_least", True),
+        # Never is said of the whole period: how often it was above tells it.
+        ("never above 30", ">", "above", True),
+    ],
+)
+def test_a_comparison_the_other_way_is_none_of_the_question(text: str, operator: str, step: str, is_used: bool) -> None:
+    steps = (f"f.count_if(s1, {step!r}, 30)",)
+    found = find(f"Alpha {text}", ["Alpha", "30"], ALPHA, (K.CONDITION, text, operator), steps=steps)
+    assert found == ([] if is_used else [f"UNUSED_NUMBER {text}"])
 
 
 def test_a_proper_name_before_a_series_makes_it_another_one() -> None:

@@ -141,6 +141,21 @@ async def test_a_condition_that_no_value_meets_comes_first(drive: Any, world: An
     assert "900" in left
 
 
+async def test_data_that_a_window_lacks_are_said_first(drive: Any, world: Any) -> None:
+    world.program = make_program(["f.mean(f.within(s1, f.period('1950-01-01', '2019-12-31')))"])
+    talk = await drive("What was the average of Alpha since 1950?", world)
+    [left] = talk.calls[-1][1]["reading"]["open"]
+    assert "Alpha has values from" in left
+    assert "not from 1950-01-01" in left
+
+
+async def test_a_figure_is_no_reason(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS[:1])
+    talk = await drive("Why did Alpha rise in 2019?", world)
+    assert "maximum of Alpha" in talk.answer
+    assert talk.calls[-1][1]["reading"]["open"] == ["no document here says for certain what is behind it"]
+
+
 @pytest.mark.parametrize("confidence", [0.88, 0.99])
 async def test_words_that_a_program_does_not_use_are_open(drive: Any, world: Any, confidence: float) -> None:
     world.program = make_program(STEPS[:1], confidence=confidence, unused=[{"words": "gilt", "reason": "UNREAD"}])

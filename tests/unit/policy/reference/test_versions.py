@@ -58,7 +58,7 @@ async def test_files_without_a_day_are_named_without_one(drive: Any, world: Any)
 
 async def test_where_nothing_answers_the_later_one_stands_first_too(drive: Any, world: Any) -> None:
     talk = await drive(make_question(UNANSWERED), make_world(world, "lease 2026-01-12.md", "lease 2026-03-09.md"))
-    assert talk.answer.startswith("The documents do not answer this")
+    assert talk.answer.startswith("This stays open: no passage here answers it for certain.")
     assert talk.answer.index("“Amended memo”") < talk.answer.index("“Memo”")
     assert "lease 2026-03-09.md (2026-03-09)" in talk.answer
 

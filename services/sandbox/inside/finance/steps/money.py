@@ -11,6 +11,7 @@ from fathom.services.sandbox.inside.finance.steps.dates import find_day
 from fathom.services.sandbox.inside.finance.steps.values import (
     EVERY,
     Line,
+    Note,
     Point,
     aggregate,
     describe_class,
@@ -53,7 +54,7 @@ def real(x: Any, index: Line, base: Any = None) -> Any:
     return x.derive(values * factors, name=f"real {x.name}", notes=(*x.notes, note_base(day, index, freq)))
 
 
-def note_base(day: Any, index: Line, freq: str) -> tuple[str, str]:
+def note_base(day: Any, index: Line, freq: str) -> Note:
     """Return the convention of prices of the period of a day."""
     base = str(pd.Period(day, EVERY[freq][0]))
     return write_note("real", base=base, index=index.name, step=(freq, EVERY[freq][1]))

@@ -11,6 +11,7 @@ from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.steps.values import (
     Group,
     Line,
+    Note,
     Period,
     Point,
     describe_class,
@@ -26,7 +27,8 @@ def show(number: int, value: Any) -> None:
     """Print a step's result as one line of JSON: its number, kind (point, group, line or period), values and days.
 
     Days are ISO texts, missing values null. Results that depend on a convention have it as ``convention`` and
-    ``convention_zh``. A line has its first, last, lowest and highest value in the window.
+    ``convention_zh``, those whose window is longer than their data say so as ``gaps`` and ``gaps_zh``. A line has its
+    first, last, lowest and highest value in the window.
     """
     print(json.dumps({"step": number} | to_json(value), ensure_ascii=False, allow_nan=False))
 
@@ -110,12 +112,15 @@ def describe_line(line: Line) -> dict[str, Any]:
     return found | {"start": to_day(line.start), "end": to_day(line.end)} | describe_notes(line.notes)
 
 
-def describe_notes(notes: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return the conventions of a result in both languages; {} for none."""
-    if not notes:
-        return {}
-    english, chinese = zip(*notes, strict=True)
-    return {"convention": "; ".join(english), "convention_zh": "；".join(chinese)}
+def describe_notes(notes: tuple[Note, ...]) -> dict[str, Any]:
+    """Return the conventions of a result, and the data that its window lacks, in both languages; {} for none."""
+    found: dict[str, Any] = {}
+    if stated := [one for one in notes if not one.is_gap]:
+        found["convention"] = "; ".join(one.english for one in stated)
+        found["convention_zh"] = "；".join(one.chinese for one in stated)
+    if gaps := [one for one in notes if one.is_gap]:
+        found["gaps"], found["gaps_zh"] = [one.english for one in gaps], [one.chinese for one in gaps]
+    return found
 
 
 def to_day(day: Any) -> str | None:

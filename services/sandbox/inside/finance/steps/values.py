@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,6 @@ import pandas as pd
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import index_by_date, is_rate, read_day, read_series, unit_of
 
-# Sentence in English and Chinese of how a result was computed.
-Note = tuple[str, str]
 # Number of values of a column, and the places of some of them.
 Rows = tuple[int, tuple[int, ...]]
 CONVENTIONS = MappingProxyType(json.loads(Path(__file__).with_name("conventions.json").read_text("utf-8")))
@@ -38,6 +36,14 @@ MONTHLY, QUARTERLY, ANNUAL = 20, 60, 200
 MOST_CLOSED_DAYS = 10
 # Unit of a difference of values in %.
 POINTS = "percentage points"
+
+
+class Note(NamedTuple):
+    """Sentence in English and Chinese of how a result was computed; ``is_gap`` of data that a window lacks."""
+
+    english: str
+    chinese: str
+    is_gap: bool = False
 
 
 @dataclass(frozen=True)
@@ -309,7 +315,26 @@ def write_note(name: str, **values: Any) -> Note:
     """Return a convention in both languages; a value in ``values`` is one for both, or the pair of its texts."""
     texts = [{key: one[side] if isinstance(one, tuple) else one for key, one in values.items()} for side in (0, 1)]
     english, chinese = (CONVENTIONS[name][side].format(**texts[side]) for side in (0, 1))
-    return english, chinese
+    return Note(english, chinese)
+
+
+def note_gaps(line: Line) -> Line:
+    """Return the line with notes on a window that begins before its values do, or ends behind them.
+
+    What stands for a month or a year may be dated anywhere in it, so a gap is longer than the step of the values. Notes
+    on an earlier window, of which this one is a part, do not hold any more.
+    """
+    if line.known is not None or not len(line.values):
+        return line
+    first, last = line.values.index[0], line.values.index[-1]
+    slack = max(MOST_CLOSED_DAYS, measure_gap(line.values) * 1.1)
+    found = []
+    if line.start is not None and (first - line.start).days > slack:
+        found.append(write_note("data begin", line=line.name, day=first.date(), start=line.start.date()))
+    if line.end is not None and (line.end - last).days > slack:
+        found.append(write_note("data end", line=line.name, day=last.date(), end=line.end.date()))
+    gaps = tuple(one._replace(is_gap=True) for one in found)
+    return replace(line, notes=(*(one for one in line.notes if not one.is_gap), *gaps))
 
 
 def measure_gap(values: Any) -> float:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.steps.dates import make_offset, read_period
-from fathom.services.sandbox.inside.finance.steps.values import Line, Point, map_members, read_count
+from fathom.services.sandbox.inside.finance.steps.values import Line, Point, map_members, note_gaps, read_count
 
 DAY = pd.Timedelta(days=1)
 
@@ -18,7 +18,7 @@ DAY = pd.Timedelta(days=1)
 def within(line: Line, p: Any) -> Line:
     """Return the line over a period; of prices a return counts from the last value before it."""
     found = read_period(p, "p")
-    return replace(line, start=found.start, end=found.end, is_day=found.is_day or isinstance(p, Point))
+    return note_gaps(replace(line, start=found.start, end=found.end, is_day=found.is_day or isinstance(p, Point)))
 
 
 @map_members
@@ -30,7 +30,7 @@ def between(line: Line, a: Any, b: Any) -> Line:
     first, last = read_period(a, "a"), read_period(b, "b")
     if first.start is not None and last.end is not None and first.start > last.end:
         raise InvalidArgument("b", f"ends on {last.end.date()}, before the start, {first.start.date()}")
-    return replace(line, start=first.start, end=last.end, is_day=first.is_day)
+    return note_gaps(replace(line, start=first.start, end=last.end, is_day=first.is_day))
 
 
 @map_members
@@ -40,7 +40,7 @@ def after(line: Line, a: Any) -> Line:
     if isinstance(a, Point):
         is_kept = line.end is not None and line.end > found.start
         return replace(line, start=found.start + DAY, end=line.end if is_kept else None, is_day=False)
-    return replace(line, start=found.start, is_day=found.is_day)
+    return note_gaps(replace(line, start=found.start, is_day=found.is_day))
 
 
 @map_members

@@ -15,9 +15,14 @@ MOST_DAYS, MOST_CONVENTIONS = 12, 5
 
 
 def describe_result(shown: Mapping[str, Any], language: str) -> dict[str, list[str]]:
-    """Return what a result that was shown says, and how it was computed, as lines; ``language`` is "en" or "zh"."""
+    """Return what a result that was shown says, how it was computed and which data its window lacks, as lines.
+
+    ``language`` is "en" or "zh".
+    """
     is_zh = language == LANGUAGES[1]
-    return {"said": [*list_values(shown, is_zh)], "conventions": list_conventions(shown, is_zh)}
+    lacking = [*dict.fromkeys(list_gaps(shown, is_zh))][:MOST_CONVENTIONS]
+    conventions = list_conventions(shown, is_zh)
+    return {"said": [*list_values(shown, is_zh)], "conventions": conventions, "lacking": lacking}
 
 
 def list_values(shown: Mapping[str, Any], is_zh: bool) -> Iterator[str]:
@@ -50,6 +55,13 @@ def list_conventions(shown: Mapping[str, Any], is_zh: bool) -> list[str]:
     texts = list(dict.fromkeys(str(one[name]) for one in members))
     colon = "：" if is_zh else ": "
     return texts if len(texts) < 2 else [f"{one['key']}{colon}{one[name]}" for one in members[:MOST_CONVENTIONS]]
+
+
+def list_gaps(shown: Mapping[str, Any], is_zh: bool) -> Iterator[str]:
+    """Yield which data the window of a result lacks, of a group those of its members."""
+    yield from map(str, shown.get("gaps_zh" if is_zh else "gaps", ()))
+    for one in shown.get("members", ()):
+        yield from list_gaps(one, is_zh)
 
 
 def show_point(point: Mapping[str, Any], is_zh: bool) -> str:

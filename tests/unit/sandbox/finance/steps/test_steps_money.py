@@ -27,7 +27,7 @@ def test_a_portfolio_is_held_or_goes_back_to_its_weights() -> None:
     # After January half of 150 is in each: one half doubles.
     assert monthly.values.tolist() == pytest.approx([100, 150, 150, 225, 225])
     assert steps.ret(held).value == pytest.approx(150)
-    assert "50.0% a, 50.0% b; bought and held" in held.notes[0][0]
+    assert "50.0% a, 50.0% b; bought and held" in held.notes[-1].english
 
 
 def test_a_portfolio_needs_a_share_for_each_line() -> None:

@@ -90,9 +90,9 @@ def test_a_finer_line_counts_with_its_mean_and_says_so() -> None:
     daily = make_line({"2020-01-30": 1, "2020-01-31": 3, "2020-02-03": 10, "2020-02-04": 20})
     found = steps.times(daily, make_monthly([10, 100]))
     assert found.values.tolist() == [20, 1500]
-    assert found.notes == (
-        ("the finer series as the mean of each month of the coarser one", "较密的序列取较疏序列每月的均值"),
-    )
+    (note,) = found.notes
+    assert note.english == "the finer series as the mean of each month of the coarser one"
+    assert note.chinese == "较密的序列取较疏序列每月的均值"
 
 
 def test_points_and_numbers_combine() -> None:

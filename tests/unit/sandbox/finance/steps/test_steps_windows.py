@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fathom.services.sandbox.inside.finance import steps
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
+from fathom.services.sandbox.inside.finance.steps.output import to_json
+from fathom.services.sandbox.inside.finance.steps.wording import describe_result
 from tests.unit.sandbox.finance.series import make_daily, make_line, make_monthly, year
 
 # Closes around two ends of years; 2020-01-01 has none.
@@ -52,6 +56,34 @@ def test_behind_a_point_the_point_itself_does_not_count() -> None:
     assert steps.first(steps.after(line, year("2020-03-03"))).value == 1
     assert steps.last(steps.before(line, year("2020-03-03"))).value == 5
     assert steps.last(steps.before(line, steps.period(None, "2020-03-03"))).value == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "gaps"),
+    [
+        (steps.period("2010", "2020"), ["x has values from 2019-12-30 on, not from 2010-01-01"]),
+        (steps.period("2020", "2022"), ["x has values up to 2021-01-04, not up to 2022-12-31"]),
+        (steps.period("2020", "2020"), []),
+        (steps.period(None, "2020"), []),
+    ],
+)
+def test_a_window_that_is_longer_than_the_data_says_so(window: steps.Period, gaps: list[str]) -> None:
+    line = replace(CLOSES, name="x")
+    found = to_json(steps.mean(steps.within(line, window)))
+    assert found.get("gaps", []) == gaps
+    group = to_json(steps.mean(steps.within(steps.each(line, CLOSES), window)))
+    assert describe_result(group, "en")["lacking"][: len(gaps)] == gaps
+    assert "convention" not in found
+
+
+def test_a_later_window_of_the_same_line_has_its_own_gaps() -> None:
+    line = steps.within(CLOSES, steps.period("2010", "2020"))
+    assert "gaps" not in to_json(steps.mean(steps.within(line, year("2020"))))
+
+
+def test_months_are_in_their_year_wherever_in_it_they_are_dated() -> None:
+    months = make_monthly([1.0] * 12)
+    assert "gaps" not in to_json(steps.mean(steps.within(months, year("2020"))))
 
 
 def test_an_end_before_the_start_is_refused() -> None:
