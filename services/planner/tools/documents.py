@@ -24,7 +24,7 @@ from fathom.transport.status import from_status
 
 # About 1,500 tokens: a sixteenth of the default window, so that several pages fit.
 PAGE_CHARS = 6_000
-DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
+DATE = {"type": "string", "description": "YYYY-MM-DD"}
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,17 @@ class Search:
     name: ClassVar[str] = "search"
     reads: ClassVar[bool] = True
     description: ClassVar[str] = (
-        "Finds documents: news, notes, explanations. Gives id, time, title and a summary, never the full text."
+        "Finds documents: news, notes, analysts' reports by house and rating. "
+        "Gives id, time, title and summary, not the full text."
     )
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["query"],
-        query={"type": "string", "minLength": 1, "maxLength": 2000, "description": "What to look for."},
-        top_k={"type": "integer", "minimum": 1, "maximum": 20, "description": "How many results; default 5."},
+        query={"type": "string", "minLength": 1, "maxLength": 2000},
+        top_k={"type": "integer", "minimum": 1, "maximum": 20, "description": "Default 5."},
         entities={"type": "array", "items": {"type": "string"}, "description": "Only documents that name one."},
-        houses={"type": "array", "items": {"type": "string"}, "description": "Only analysts' reports of these houses."},
-        ratings={
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Only reports that rate so, in their own words, e.g. buy, 买入.",
-        },
+        # Of analysts' reports. One of each, undescribed: every turn pays for the words of its tools.
+        house={"type": "string"},
+        rating={"type": "string"},
         after=DATE,
         before=DATE,
     )
@@ -102,8 +100,8 @@ class Search:
             filter=pb.SearchFilter(
                 entities=arguments.get("entities", ()),
                 published=published,
-                houses=arguments.get("houses", ()),
-                ratings=arguments.get("ratings", ()),
+                houses=[arguments["house"]] if arguments.get("house") else (),
+                ratings=[arguments["rating"]] if arguments.get("rating") else (),
             ),
             as_of=self.as_of,
             run=self.shown.run_id,
@@ -168,7 +166,7 @@ def name_cited(document: pb.Document, place: str) -> str:
 
 def describe_search(arguments: Mapping[str, Any]) -> str:
     """Return the query with the filters of reports: what a search found nothing for."""
-    wanted = [", ".join(arguments[name]) for name in ("houses", "ratings") if arguments.get(name)]
+    wanted = [str(arguments[name]) for name in ("house", "rating") if arguments.get(name)]
     return "; ".join((arguments["query"], *wanted))
 
 

@@ -30,7 +30,7 @@ class Recall:
     )
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         [],
-        material={"type": "integer", "minimum": 1, "description": "Number of a material."},
+        material={"type": "integer", "minimum": 1},
         round={"type": "integer", "minimum": 1, "description": "Number of a round, the first is 1."},
         page={"type": "integer", "minimum": 1, "description": "Value of `more` in an earlier result, to read on."},
     )

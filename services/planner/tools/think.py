@@ -33,7 +33,7 @@ class Think:
     reads: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["content"],
-        content={"type": "string", "minLength": 1, "maxLength": 2000, "description": "The thought."},
+        content={"type": "string", "minLength": 1, "maxLength": 2000},
         kind={
             "enum": KINDS,
             "description": "; ".join(f"{kind}: {guidance}" for kind, guidance in GUIDANCE.items()),

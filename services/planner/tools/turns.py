@@ -21,7 +21,7 @@ from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
 
-DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
+DATE = {"type": "string", "description": "YYYY-MM-DD"}
 # Turns that are shown for a question, those that are looked through for a table, and what is shown of an answer.
 SHOWN, LOOKED_THROUGH, ANSWER_CHARS = 5, 10, 1_200
 # What fits equally well is loaded together: two years of one table, say. More would be a guess.

@@ -124,7 +124,7 @@ async def test_a_report_is_searched_by_house_and_rating_and_cited_with_house_and
     clients: Any = SimpleNamespace(retrieval=OneReport())
     shown = ShownDocuments("run_1")
     tools = Registry([Search(clients, ("",), None, 1.0, shown), Fetch(clients, ("",), None, 1.0, shown)], 4)
-    wanted = {"intent": "look", "query": "apple", "houses": ["North Harbour"], "ratings": ["Buy"]}
+    wanted = {"intent": "look", "query": "apple", "house": "North Harbour", "rating": "Buy"}
     found = await tools.call("id", ToolCall("c", "search", json.dumps(wanted)))
     [hit] = json.loads(found.content)["hits"]
     assert (hit["house"], hit["rating"], hit["time"]) == ("North Harbour", "Buy", "2024-03-01")
@@ -132,6 +132,6 @@ async def test_a_report_is_searched_by_house_and_rating_and_cited_with_house_and
     assert (list(asked.houses), list(asked.ratings)) == (["North Harbour"], ["Buy"])
     read = await tools.call("id", ToolCall("c", "fetch", '{"intent": "read", "id": "r1"}'))
     assert [item.item.title for item in read.material] == ["Still early, North Harbour, 2024-03-01"]
-    none = await tools.call("id", ToolCall("c", "search", json.dumps({**wanted, "ratings": ["Sell"]})))
+    none = await tools.call("id", ToolCall("c", "search", json.dumps({**wanted, "rating": "Sell"})))
     [missing] = json.loads(none.content)["missing"]
     assert missing["detail"] == "no document found for 'apple; North Harbour; Sell'"
