@@ -292,7 +292,7 @@ class Engine:
         lines = await asyncio.to_thread(write_passages, await self.read_table(sheet_id), sheet)
         if not lines:
             raise InvalidField("sheet_id", f"{sheet.title} has no row that says anything")
-        reply = await self._import(f"{sheet.title}"[:MAX_SOURCE_CHARS], ROWS, corpus, lines)
+        reply = await self._import(sheet.title[:MAX_SOURCE_CHARS], ROWS, corpus, lines)
         if (left := sheet.rows - MOST_ROWS) > 0:
             note = f"{sheet.title}: only its first {MOST_ROWS} rows can be quoted, {left:,} more are computed on alone"
             reply.setdefault("issues", []).append({"line": "0", "message": note, "source": sheet.title})

@@ -16,12 +16,11 @@ from fathom.domain.text.terms import list_words
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.model.turns import EarlierFigure, EarlierTable, TurnFindings, TurnStore
 from fathom.services.planner.tools.data.sheets import make_sheets_reply
-from fathom.services.planner.tools.documents import format_day, parse_day
+from fathom.services.planner.tools.documents import DATE, format_day, parse_day
 from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
 
-DATE = {"type": "string", "description": "YYYY-MM-DD"}
 # Turns that are shown for a question, those that are looked through for a table, and what is shown of an answer.
 SHOWN, LOOKED_THROUGH, ANSWER_CHARS = 5, 10, 1_200
 # What fits equally well is loaded together: two years of one table, say. More would be a guess.

@@ -211,7 +211,7 @@ class Watch:
                     if not claim.settled:
                         self._aside.append((min(claim.until, self._clock() + self._config.look_s), end))
                     return claim.settled
-                async with self._released_when_cancelled(claim):
+                async with self._release_when_cancelled(claim):
                     graded = graded or await self._grade(end, claim)
                     if graded.refused is None or (refusals + 1 >= self._config.attempts and await self._answers()):
                         await self._ledger.settle(claim)
@@ -232,7 +232,7 @@ class Watch:
         return False
 
     @asynccontextmanager
-    async def _released_when_cancelled(self, claim: Claim) -> AsyncIterator[None]:
+    async def _release_when_cancelled(self, claim: Claim) -> AsyncIterator[None]:
         """Release the claim when the block is cancelled, so that another copy need not wait for its lease."""
         try:
             yield
