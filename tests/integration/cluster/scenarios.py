@@ -228,8 +228,9 @@ async def ask_over_http(session: aiohttp.ClientSession, base: str, question: str
         run_id = (await response.json())["run_id"]
     async with session.get(f"{base}/v1/runs/{run_id}/events") as response:
         async for line in response.content:
-            if line.startswith(b"data:"):
-                yield json.loads(line[5:])
+            # A ping has no content.
+            if line.startswith(b"data:") and (event := json.loads(line[5:])):
+                yield event
 
 
 async def neighbours(folder: Path) -> dict[str, Any]:
