@@ -90,6 +90,9 @@ class Cable:
                 self.pings += piece.count(b"event: ping")
                 writer.write(piece)
                 await writer.drain()
+            # The gateway's end does not arrive either; the page may hang up.
+            if writer in self._silent:
+                await asyncio.Event().wait()
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ from tests.integration.stack.runs.test_resume import QUESTION
 from tests.support.observer import list_logged
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="package")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="package")]
 Stack = tuple[Endpoints, Clients]
 LOSSES = [signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM]
 PING_S, SILENCE_S = 0.2, 4.0
