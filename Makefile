@@ -96,6 +96,7 @@ images: ## Builds the images with buildah or docker (BUILDER, BASE, TAG, ENGINE:
 
 locks: dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)
 	"$(BIN)/python" -m deploy.locks
+	"$(BIN)/python" -m deploy.arm64 --write
 
 sbom: dev ## What is in the images, as CycloneDX in dist/sbom (SBOM=--locks without images)
 	"$(BIN)/python" deploy/sbom.py $(SBOM) $(TARGETS)

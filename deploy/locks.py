@@ -1,9 +1,9 @@
 """Write the lock files: ``python -m deploy.locks [NAME …]`` (``make locks``), with uv from its package.
 
 A lock names every package with its version and the SHA-256 of its wheels for Linux on x86-64, so that an installer
-takes these bytes or nothing, and compiles nothing. ``locks/`` has those of a checkout, for Python 3.11 to 3.13: ``dev``
-(``make test``), ``run`` (``make run``, a subset of it), ``sbom`` (``make sbom``), ``uv`` (the installer) and
-``node`` (what builds the page where the machine has no Node).
+takes these bytes or nothing, and compiles nothing; ``deploy/arm64.py`` adds those for arm64 to the images' locks.
+``locks/`` has those of a checkout, for Python 3.11 to 3.13: ``dev`` (``make test``), ``run`` (``make run``, a subset of
+it), ``sbom`` (``make sbom``), ``uv`` (the installer) and ``node`` (what builds the page where the machine has no Node).
 ``deploy/docker/locks`` has those of the images, for Python 3.11.
 
 They are requirements files and not ``uv.lock``, because that format holds the address of the index behind every
@@ -150,6 +150,12 @@ def read_platform_lock(locked: Mapping[str, Any]) -> Iterator[str]:
         yield f"{package['name']}=={package['version']} {hashes}"
 
 
+def describe_lock(packages: int, lacking: Sequence[str] = ()) -> str:
+    """Return a lock's first line, which names the packages without a wheel for arm64."""
+    without = f"; without a wheel for arm64: {', '.join(lacking)}" if lacking else ""
+    return f"# Made by deploy/locks.py; {packages} packages{without}"
+
+
 def read_universal_lock(compiled: str) -> Iterator[str]:
     """Yield one line per requirement of uv's output, without CUDA's packages where PyTorch is the CPU build."""
     text = compiled.replace("\\\n", " ")
@@ -191,7 +197,7 @@ def main(names: Sequence[str]) -> int:
                 found = list(read_universal_lock((folder / "requirements.txt").read_text()))
             else:
                 found = list(read_platform_lock(tomllib.loads((folder / "pylock.toml").read_text())))
-        path_of(name).write_text("\n".join([f"# Made by deploy/locks.py; {len(found)} packages", *found, ""]))
+        path_of(name).write_text("\n".join([describe_lock(len(found)), *found, ""]))
         print(f"{name}: {len(found)} packages", flush=True)
     return 0
 

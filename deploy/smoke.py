@@ -21,6 +21,8 @@ from typing import Any
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
 CONNECTIONS = 10
 """Reconnects of one run's events; each goes on behind the last event that came."""
+SILENCE_S = 30.0
+"""Seconds without a byte after which a connection is given up: an event stream has a ping every ten."""
 
 
 class SmokeFailed(Exception):
@@ -46,7 +48,8 @@ class Gateway:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, sent)  # noqa: S310 - the operator names the gateway
         try:
-            return urllib.request.urlopen(request, timeout=max(1.0, self.remaining_s()))  # noqa: S310 - as above
+            patience_s = max(1.0, min(SILENCE_S, self.remaining_s()))
+            return urllib.request.urlopen(request, timeout=patience_s)  # noqa: S310 - as above
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 raise OSError(f"{path} answered {error.code}") from error
@@ -78,8 +81,8 @@ class Gateway:
                 with self.send(f"/v1/runs/{run}/events?after={after}") as reply:
                     for line in reply:
                         self.remaining_s()
-                        if line.startswith(b"data:"):
-                            event = json.loads(line[5:])
+                        # A ping has no content.
+                        if line.startswith(b"data:") and (event := json.loads(line[5:])):
                             after = int(event.get("sequence", after))
                             yield event
                             if "finished" in event:

@@ -152,7 +152,7 @@ def describe_files(*media_types: str) -> dict[int | str, dict[str, Any]]:
 def describe_stream() -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI response of the route that streams a run's events."""
     event = describe_events(describe_json_text(reference(planner.RunEvent)))
-    event["properties"]["event"] = {"type": "string", "enum": ["run", "failure"]}
+    event["properties"]["event"] = {"type": "string", "enum": ["run", "failure", "ping"]}
     return {200: {"description": "Events", "content": {"text/event-stream": {"schema": event}}}}
 
 
@@ -222,13 +222,15 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
 
         A reconnect with Last-Event-ID loses and repeats nothing. When the run can no longer be followed, the last event
         has type `failure` and names the culprit (the type `error` is not used: browsers raise it for the connection
-        itself).
+        itself). An event of type `ping`, with data `{}` and without an id, comes every 10 seconds at least: a stream
+        that is silent for 30 has lost its gateway, and is to be opened again.
         """
         # Before the stream begins: afterwards the status is 200 and cannot say 404.
         await engine.require_run(run_id)
         # Browsers repeat the URL on reconnecting, so their header is newer than the query.
         start = min(int(last_event_id), MAX_INT64) if is_number(last_event_id) else after
-        return EventSourceResponse(stream_events(engine, run_id, start), ping=config.heartbeat_s)
+        events = stream_events(engine, run_id, start)
+        return EventSourceResponse(events, ping=config.heartbeat_s, ping_message_factory=make_ping)
 
 
 def add_run_actions(app: FastAPI, engine: Engine) -> None:
@@ -299,6 +301,12 @@ def is_number(text: str) -> bool:
     """Return whether a header holds a number that an event could have."""
     # Longer ones are none, and reading them takes time that grows with the square of their length.
     return text.isdecimal() and len(text) <= MAX_DIGITS
+
+
+def make_ping() -> ServerSentEvent:
+    """Return the event that says nothing but that the stream has its other end yet."""
+    # No comment, which browsers keep from the page; and not without data, whose events they drop.
+    return ServerSentEvent("{}", event="ping")
 
 
 async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:

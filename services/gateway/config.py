@@ -69,7 +69,7 @@ class Config(Settings):
     """Timeout in seconds for receiving a request's body."""
     start_timeout_s: float = Field(default=15.0, gt=0)
     """Seconds that ``POST /v1/runs`` waits for the run to begin; a run still queued then is accepted as well."""
-    heartbeat_s: float = Field(default=10.0, gt=0)
-    """Seconds between the comments that keep an idle event stream open."""
+    heartbeat_s: float = Field(default=10.0, gt=0, le=10)
+    """Seconds between the pings of event streams; a reader takes a stream that is silent for 30 seconds for lost."""
     patience_s: float = Field(default=30.0, gt=0)
     """Seconds that a run's events may be unreachable before the stream ends with a failure."""

@@ -17,6 +17,7 @@ GOLDENS = ROOT / "tests" / "golden" / "chart"
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
 OUTSIDE = ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com")
 PLACE = ("networkPolicy.externalStores[0].cidr=203.0.113.0/24", "networkPolicy.externalStores[0].port=9000")
+CERTIFIED = ("certificates.enabled=true", "certificates.issuer.name=ca")
 PROVIDER = ("gateway.oidc.issuer=https://id.example.com", "gateway.oidc.jwksUrl=https://id.example.com/keys")
 ROUTE = ("gateway.httpRoute.enabled=true", "gateway.httpRoute.parentRefs[0].name=edge")
 CUSTOM = {
@@ -136,10 +137,10 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         ((*ROUTE, "gateway.httpRoute.hostnames[0]=*.example.com"), r"gateway.allowedHosts is needed: .*\*.example.com"),
         (("gateway.grpcRoute.enabled=true",), "ingressNamespace is needed"),
         (("policyRayService.enabled=true", "policyRayService.autoscaling=true"), "apiServer is needed"),
-        (
-            ("certificates.enabled=true", "certificates.issuer.name=ca", "certificates.duration=720h"),
-            "certificates.renewBefore is 720h, not less than the 720h of certificates.duration",
-        ),
+        ((*CERTIFIED, "certificates.duration=720h"), "renewBefore is 720h, not less than the 720h of certificates.dur"),
+        ((*CERTIFIED, "certificates.duration=43199m60s"), "renewBefore is 720h, not less than the 43199m60s of certif"),
+        ((*CERTIFIED, "certificates.duration=59m59s"), "duration is 59m59s, and cert-manager makes none for less"),
+        ((*CERTIFIED, "certificates.renewBefore=299s"), "renewBefore is 299s, and cert-manager takes nothing below"),
         (("training.job.maxWorkers=4",), "maxWorkers: networkPolicy.apiServer is needed"),
         (("training.job.maxWorkers=4", "training.queue=q"), "maxWorkers: Kueue admits a training with all its workers"),
         (("training.job.maxWorkers=2", "training.job.workers=4"), "maxWorkers is 2, less than the 4 of workers"),
@@ -171,9 +172,10 @@ def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...]
         (*PROVIDER, "services.gateway.outside=true"),
         ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com:9000", *PLACE),
         (PROVIDER[0], "gateway.oidc.jwksUrl=http://keycloak.identity.svc:8080/keys"),
+        (*CERTIFIED, "certificates.duration=1h", "certificates.renewBefore=59m59s"),
     ],
 )
-def test_values_that_policies_do_not_stand_against_are_taken(settings: tuple[str, ...]) -> None:
+def test_values_that_nothing_stands_against_are_taken(settings: tuple[str, ...]) -> None:
     assert ("Deployment", "demo-fathom-gateway") in by_key(render("helm4", MINIMAL, "demo", *settings))
 
 

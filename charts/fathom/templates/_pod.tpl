@@ -392,6 +392,16 @@ spec:
 {{- ternary "grpcs" "grpc" (and $root.Values.certificates.enabled (not $serve)) -}}
 {{- end -}}
 
+{{/* Seconds of a duration as Go writes them, of hours, minutes and seconds. */}}
+{{- define "fathom.seconds" -}}
+{{- $total := 0 -}}
+{{- range regexFindAll "[0-9]+[hms]" . -1 -}}
+{{- $unit := get (dict "h" 3600 "m" 60 "s" 1) (regexFind "[hms]" .) -}}
+{{- $total = add $total (mul (regexFind "[0-9]+" . | int64) $unit) -}}
+{{- end -}}
+{{- $total -}}
+{{- end -}}
+
 {{/* Secret with the certificate of a component: (list root component). */}}
 {{- define "fathom.certificateSecret" -}}
 {{- $root := index . 0 -}}

@@ -86,9 +86,10 @@ class Gateway:
             accepted.raise_for_status()
         async with self._session.get(f"{self._url}/v1/runs/{run_id}/events") as stream:
             async for line in stream.content:
-                if not line.startswith(b"data: "):
+                came, event = time.time(), json.loads(line[6:]) if line.startswith(b"data: ") else {}
+                # A ping has no content.
+                if not event:
                     continue
-                came, event = time.time(), json.loads(line[6:])
                 if not found.sequences:
                     found.first_s = time.perf_counter() - begun
                     opened.set()

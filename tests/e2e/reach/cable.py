@@ -1,4 +1,4 @@
-"""The way between a page and its gateway, which can be cut, and which can lose what the gateway answers."""
+"""The way between a page and its gateway, which can be cut, lose what the gateway answers, or carry nothing any more."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ class Cable:
     def __init__(self, gateway: str) -> None:
         self._port = urlsplit(gateway).port
         self._open: set[asyncio.StreamWriter] = set()
+        self._streams: set[asyncio.StreamWriter] = set()
+        self._silent: set[asyncio.StreamWriter] = set()
+        self.pings = 0
+        """Pings that have reached the page's side."""
         self.is_cut = False
         self.loses_answers = False
         self.lost = asyncio.Event()
@@ -26,6 +30,10 @@ class Cable:
         """End all connections, and every further one as it comes."""
         self.is_cut = True
         self._hang_up()
+
+    def silence(self) -> None:
+        """Carry nothing more on the event streams that are open, and end none: their gateway's machine is gone."""
+        self._silent |= self._streams
 
     def mend(self) -> None:
         """Pass everything on again."""
@@ -45,22 +53,28 @@ class Cable:
         ends = {writer, to_gateway}
         self._open |= ends
         ways = [
-            asyncio.ensure_future(self._pass(reader, to_gateway)),
+            asyncio.ensure_future(self._pass(reader, to_gateway, writer)),
             asyncio.ensure_future(self._back(from_gateway, writer)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._open -= ends
+            self._streams.discard(writer)
+            self._silent.discard(writer)
             for end in ends:
                 end.transport.abort()
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, page: asyncio.StreamWriter
+    ) -> None:
         with suppress(ConnectionError):
             while piece := await reader.read(PIECE):
+                if b"/events?" in piece:
+                    self._streams.add(page)
                 writer.write(piece)
                 await writer.drain()
 
@@ -71,8 +85,14 @@ class Cable:
                 if self.loses_answers:
                     self.lost.set()
                     return
+                if writer in self._silent:
+                    continue
+                self.pings += piece.count(b"event: ping")
                 writer.write(piece)
                 await writer.drain()
+            # The gateway's end does not arrive either; the page may hang up.
+            if writer in self._silent:
+                await asyncio.Event().wait()
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from tests.e2e.reach.cable import lay_cable
 from tests.e2e.reach.test_accessibility import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import QUESTION, Script
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
@@ -59,6 +60,28 @@ async def test_an_outage_is_one_line_that_goes_by_itself(browser: Browser, local
         await expect(page.locator("#question")).to_have_value("")
         await expect(page.locator("#question")).to_be_focused()
         assert [run.request.question for run in house.planner.runs.values()] == [QUESTION, FOLLOW_UP]
+
+
+async def test_a_stream_without_pings_is_opened_again_and_one_with_them_is_not(browser: Browser) -> None:
+    async with serve_script(Script(days=30), heartbeat_s=0.05) as house, lay_cable(house.url) as cable:
+        page = (await open_page(browser, cable.url)).page
+        # Time of the page alone: half a minute of silence passes at once.
+        await page.clock.install()
+        house.planner.hold(before=8)
+        await ask(page)
+        await expect(page.locator(".trace .row")).to_have_count(4)
+        for _ in range(4):
+            heard = cable.pings
+            await eventually(lambda heard=heard: cable.pings > heard + 2)
+            await page.clock.fast_forward(12_000)
+        assert house.planner.watched == [0]
+        cable.silence()
+        house.planner.release()
+        await page.clock.fast_forward(15_000)
+        assert house.planner.watched == [0]
+        await page.clock.fast_forward(16_000)
+        await expect(page.locator(".trace.over")).to_have_count(1)
+        await expect(page.locator("#offline p")).to_have_count(0)
 
 
 async def test_a_question_that_waits_is_taken_back(browser: Browser) -> None:

@@ -41,6 +41,8 @@ PAUSE_S = 0.2
 TIMEOUT_S = 180.0
 # A browser waits a few seconds before it takes a stream up again; less finds more.
 RECONNECT_S = 0.5
+# Three of the gateway's pings, as for the page: a stream without them has no other end any more.
+SILENCE_S = 30.0
 SESSION_CELLS, CELL_PAUSE_S = 12, 0.25
 Operation = Callable[[], Awaitable[str]]
 
@@ -83,9 +85,9 @@ async def ask(clients: Clients) -> str:
     return ""
 
 
-async def browse(base: str, question: str = QUESTION) -> str:
-    """A question over HTTP, as the page asks it: the event stream is taken up with Last-Event-ID where it breaks."""
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+async def browse(base: str, question: str = QUESTION, silence_s: float = SILENCE_S) -> str:
+    """A question over HTTP, as the page asks it: the event stream is taken up where it breaks or falls silent."""
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S, sock_read=silence_s)
     headers = {"host": "localhost", "authorization": f"Bearer {os.environ['FATHOM_GATEWAY_TOKEN']}"}
     async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
         reader = Reader(session, base, new_id("run"), question)
@@ -110,12 +112,15 @@ class Reader:
     question: str = QUESTION
     begun: bool = False
     last: int = 0
-    heartbeats: int = 0
+    pings: int = 0
     broken: int = 0
     finished: dict[str, Any] = field(default_factory=dict)
 
     async def go_on(self) -> None:
-        """Begin or follow the run until its end or a broken connection; a page then tries again, as long as it is open."""
+        """Begin or follow the run until its end or a broken connection; a page then tries again, as long as it is open.
+
+        A silent connection is a broken one.
+        """
         try:
             await (self.read() if self.begun else self.begin())
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
@@ -134,10 +139,10 @@ class Reader:
         headers = {"Last-Event-ID": str(self.last)} if self.last else {}
         async with self.session.get(f"{self.base}/v1/runs/{self.run_id}/events", headers=headers) as response:
             async for line in response.content:
-                self.heartbeats += line.startswith(b":")
-                if not line.startswith(b"data:"):
+                self.pings += line.startswith(b"event: ping")
+                event = json.loads(line[5:]) if line.startswith(b"data:") else {}
+                if not event:
                     continue
-                event = json.loads(line[5:])
                 # A run that waits tells its place first, which is no event of its log.
                 if "waiting" in event and not int(event["sequence"]):
                     continue

@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 SUBNET, NODE, BRIDGE = "10.96", "10.96.0.1", "pods"
+# A bridge without a hardware address of its own takes one of its ports', and another when that pod leaves. All other
+# pods go on sending to the old one, for a minute or for ever, and what a pod says at its end is lost.
+HARDWARE = "02:00:0a:60:00:01"
 DOMAIN = "svc.cluster.local"
 TTL_S = 5
 A, AAAA, IN = 1, 28, 1
@@ -25,7 +28,7 @@ class Network:
 
     async def start(self) -> None:
         await ip(
-            f"link add {BRIDGE} type bridge",
+            f"link add {BRIDGE} address {HARDWARE} type bridge",
             f"addr add {NODE}/16 dev {BRIDGE}",
             f"link set {BRIDGE} up",
             "link set lo up",

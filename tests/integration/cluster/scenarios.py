@@ -24,7 +24,7 @@ from tests.integration.cluster.cluster import Cluster, Pod
 from tests.integration.cluster.container import Container, tail
 from tests.integration.cluster.images import compile_checkout
 from tests.integration.cluster.manifests import hook, running
-from tests.integration.cluster.network import NODE
+from tests.integration.cluster.network import BRIDGE, NODE, Network
 from tests.integration.cluster.usage import measure
 from tests.support.waiting import eventually
 
@@ -228,8 +228,33 @@ async def ask_over_http(session: aiohttp.ClientSession, base: str, question: str
         run_id = (await response.json())["run_id"]
     async with session.get(f"{base}/v1/runs/{run_id}/events") as response:
         async for line in response.content:
-            if line.startswith(b"data:"):
-                yield json.loads(line[5:])
+            # A ping has no content.
+            if line.startswith(b"data:") and (event := json.loads(line[5:])):
+                yield event
 
 
-SCENARIOS: dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]] = {"smoke": smoke, "rolling": rolling}
+async def neighbours(folder: Path) -> dict[str, Any]:
+    """Return the node's hardware address as it is while pods come and go."""
+    network = Network()
+    await network.start()
+    names = ("first", "second", "third")
+    seen = []
+    for name in names:
+        await network.join(name, network.address())
+        seen.append(await read_hardware_address())
+    for name in names:
+        await network.leave(name)
+        seen.append(await read_hardware_address())
+    return {"addresses": seen}
+
+
+async def read_hardware_address() -> str:
+    """Return the bridge's hardware address, to which pods send what is meant for the node."""
+    show = ("ip", "-json", "link", "show", BRIDGE)
+    process = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    return str(json.loads(said)[0]["address"])
+
+
+Scenario = Callable[..., Coroutine[Any, Any, dict[str, Any]]]
+SCENARIOS: dict[str, Scenario] = {"smoke": smoke, "rolling": rolling, "neighbours": neighbours}

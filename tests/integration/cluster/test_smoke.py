@@ -27,6 +27,13 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return inside("smoke", tmp_path_factory.mktemp("cluster") / "node", timeout_s=200)
 
 
+def test_pods_come_and_go_without_the_node_changing_its_hardware_address(tmp_path: Path) -> None:
+    """Others send to the address they know: a stream through the node would fall silent, and never be seen to end."""
+    found = inside("neighbours", tmp_path / "node", timeout_s=60)
+    assert len(found["addresses"]) == 6
+    assert len(set(found["addresses"])) == 1, found
+
+
 def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any]) -> None:
     """Read from the kernel: no argument, variable, port, host or path was changed on the way."""
     documents = render("helm4", VALUES, "demo", *ONE_OF_EACH)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -300,9 +301,10 @@ def test_a_release_signs_and_attests_every_image_by_the_digest_that_it_pushed() 
     assert sign["env"]["IMAGE"].endswith("@${{ steps.pushed.outputs.digest }}"), "a tag may be moved"
 
 
-def test_a_package_without_a_wheel_for_arm64_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_without_a_wheel_for_arm64_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """uv's answers as it gave them for two locks; it names one package at a time."""
     asked: list[str] = []
+    mine, theirs = "a" * 64, "b" * 64
 
     def answer(command: list[str], *, input: str, **_: Any) -> subprocess.CompletedProcess[str]:
         asked.append(input)
@@ -310,18 +312,57 @@ def test_a_package_without_a_wheel_for_arm64_is_named(monkeypatch: pytest.Monkey
             "error: No solution found when resolving dependencies\n  cause: Because faiss-gpu==1.15.1 has no wheels with a matching"
             " platform tag (e.g., `manylinux_2_36_aarch64`) and you require faiss-gpu==1.15.1, we can conclude"
         )
-        return subprocess.CompletedProcess(command, int("faiss-gpu" in input), "", said if "faiss-gpu" in input else "")
+        if "faiss-gpu" in input:
+            return subprocess.CompletedProcess(command, 1, "", said)
+        (output,) = (word.partition("=")[2] for word in command if word.startswith("--output-file="))
+        wheel = (
+            f'[[packages]]\nname = "numpy"\nversion = "2.4.0"\nwheels = [{{ hashes = {{ sha256 = "{theirs}" }} }}]\n'
+        )
+        Path(output).write_text(wheel)
+        return subprocess.CompletedProcess(command, 0, "", "")
 
+    lock = tmp_path / "retrieval-gpu.txt"
+    lines = [f"{pin} --hash=sha256:{mine}" for pin in ("faiss-gpu==1.15.1", "numpy==2.4.0")]
+    lock.write_text("\n".join([locks.describe_lock(2), *lines, ""]))
+    monkeypatch.setattr(arm64, "path_of", lambda name: tmp_path / f"{name}.txt")
     monkeypatch.setattr(arm64, "read_pip_settings", lambda *_: {})
     monkeypatch.setattr("deploy.arm64.subprocess.run", answer)
-    assert arm64.find_lacking({"torch": "torch==2.13.0", "faiss-gpu": "faiss-gpu==1.15.1"}) == ["faiss-gpu==1.15.1"]
-    assert asked[-1] == "torch==2.13.0"
-    assert arm64.read_versions("torch-cpu")["torch"] == "torch==2.13.0", "the index has no +cpu for arm64"
+    assert arm64.main(["retrieval-gpu"]) == 1
+    assert asked[-1] == "numpy==2.4.0"
+    assert theirs not in lock.read_text()
+    # Written twice, it stays the same.
+    for _ in range(2):
+        assert arm64.main(["--write", "retrieval-gpu"]) == 0
+        assert lock.read_text().splitlines() == [
+            "# Made by deploy/locks.py; 2 packages; without a wheel for arm64: faiss-gpu",
+            lines[0],
+            f"{lines[1]} --hash=sha256:{theirs}",
+        ]
     failed = subprocess.CompletedProcess([], 2, "", "error: cannot reach the index")
     monkeypatch.setattr("deploy.arm64.subprocess.run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="cannot reach the index"):
-        arm64.find_lacking({"torch": "torch==2.13.0"})
+        arm64.resolve({"torch": "torch==2.13.0"})
     assert arm64.main(["fathom"]) == 1
+
+
+@pytest.mark.parametrize("name", [name for name, lock in locks.LOCKS.items() if lock.folder == locks.IMAGES])
+def test_a_locked_package_has_a_wheel_for_arm64_or_is_named(name: str) -> None:
+    """A wheel with compiled code is another one there; of packages that are installed here, metadata says which have it."""
+    first, *lines = locks.path_of(name).read_text().splitlines()
+    lacking = set(first.partition("without a wheel for arm64: ")[2].split(", "))
+    compiled = 0
+    for line in lines:
+        pin, *hashes = line.split(" --hash=")
+        package, _, version = pin.partition("==")
+        try:
+            installed = distribution(package)
+        except PackageNotFoundError:
+            continue
+        tags = re.findall("^Tag: (.+)$", installed.read_text("WHEEL") or "", re.MULTILINE)
+        if installed.version == version and tags and not any(tag.endswith("-any") for tag in tags):
+            compiled += 1
+            assert (len(hashes) > 1) is (package not in lacking), line
+    assert compiled or name in ("build", "torch-cuda"), "of these two nothing compiled is installed here"
 
 
 def test_a_builder_gets_target_name_and_options() -> None:

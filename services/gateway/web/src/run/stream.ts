@@ -1,5 +1,6 @@
 // Follows a run's events. The browser reconnects by itself and says which event it saw last; when it gives up (an error
-// status), this asks for the run's record: one that is over is shown from it, the stream of any other is opened again.
+// status) or the stream falls silent, this asks for the run's record: one that is over is shown from it, the stream of any
+// other is opened again.
 // It never stops trying while the page is open: a run that was finished meanwhile must not be called a failure.
 import { asProblem, call, path } from "../base/api";
 import { reach, report } from "../base/reach";
@@ -21,6 +22,9 @@ export interface Handlers {
 
 const PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 15_000;
+// Of the gateway's pings, which come every ten seconds at least, three are missing: no browser is told of a machine that is
+// gone, and it would wait at a connection without another end.
+const SILENCE_MS = 30_000;
 // A run that was resumed has several ends: what follows the first comes at once.
 const END_MS = 400;
 
@@ -31,6 +35,7 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
   // What is done when the pause is over.
   let next: (() => unknown) | undefined;
   let ending: ReturnType<typeof setTimeout> | undefined;
+  let silence: ReturnType<typeof setTimeout> | undefined;
   let isOver = false;
   let tries = 0;
   // The number behind which one was missing once: what is still missing when it is asked for again is gone.
@@ -40,9 +45,20 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
     isOver = true;
     clearTimeout(timer);
     clearTimeout(ending);
-    source?.close();
+    hangUp();
     reach.removeEventListener("back", goOn);
   };
+
+  function hangUp(): void {
+    clearTimeout(silence);
+    source?.close();
+  }
+
+  // At each sign of life.
+  function hear(): void {
+    clearTimeout(silence);
+    silence = setTimeout(() => interrupt(true), SILENCE_MS);
+  }
 
   const wait = (act: () => unknown): void => {
     next = act;
@@ -60,7 +76,7 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
 
   async function look(): Promise<void> {
     try {
-      const record = await call<RunRecord>(path("runs", runId));
+      const record = await call<RunRecord>(path("runs", runId), { signal: AbortSignal.timeout(SILENCE_MS) });
       if (isOver) return;
       if (record.running) return wait(open);
       close();
@@ -81,12 +97,13 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
     handlers.onWaiting(true);
     // The browser tries again by itself; whether the gateway is away at all is for the page to find out.
     if (!isClosed) return void report("missed");
-    source?.close();
+    hangUp();
     void look();
   }
 
   function take(message: MessageEvent<string>): void {
     const event = JSON.parse(message.data) as RunEvent;
+    hear();
     handlers.onWaiting(false);
     tries = 0;
     const sequence = Number(event.sequence);
@@ -105,8 +122,13 @@ export function follow(runId: string, after: number, handlers: Handlers): { clos
   function open(): void {
     const opened = new EventSource(`${path("runs", runId, "events")}?after=${last}`);
     source = opened;
+    hear();
     // A run may say nothing for long.
-    opened.addEventListener("open", () => handlers.onWaiting(false));
+    opened.addEventListener("open", () => {
+      hear();
+      handlers.onWaiting(false);
+    });
+    opened.addEventListener("ping", hear);
     opened.addEventListener("error", () => interrupt(opened.readyState === EventSource.CLOSED));
     // The gateway has lost the planner, which may be back.
     opened.addEventListener("failure", () => interrupt(true));
