@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page
@@ -13,6 +14,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import SHEET_ID, Script
 
@@ -55,10 +57,10 @@ def make_script() -> Script:
 
 
 @asynccontextmanager
-async def show(browser: Browser, script: Script, **options: str) -> AsyncIterator[tuple[Page, ReplayHouse]]:
+async def show(browser: Browser, script: Script, **options: Any) -> AsyncIterator[tuple[Page, ReplayHouse]]:
     """Show the page with the run's answer; at the end nothing was asked for outside and nothing went wrong."""
     async with serve_script(script) as house:
-        watched: Watched = await open_page(browser, house.url, **options)  # type: ignore[arg-type]
+        watched: Watched = await open_page(browser, house.url, **options)
         await ask(watched.page, ASKED)
         await expect(watched.page.locator(".trace.over")).to_be_visible()
         yield watched.page, house
@@ -70,7 +72,9 @@ async def show(browser: Browser, script: Script, **options: str) -> AsyncIterato
 async def test_the_reading_is_a_line_of_chips_and_what_is_not_covered_comes_first(browser: Browser) -> None:
     async with show(browser, make_script()) as (page, _):
         line = page.get_by_role("group", name="Read as: Apple (AAPL) · volatile · weekly · 2020")
-        await expect(line).to_contain_text("Read as:")
+        # The whole of it is under the question's words, before what the run did and what it answers.
+        await expect(line.locator(".line")).to_have_text("Read as: Apple (AAPL) · volatile · weekly · 2020")
+        await expect(page.locator(".asked-line + .reading")).to_have_count(1)
         chips = line.get_by_role("listitem")
         assert await chips.all_inner_texts() == [
             "volatile", "Apple AAPL", "2020 2020-01-01 – 2020-12-31", "⚠ weekly", "no risk-free rate",
@@ -112,12 +116,45 @@ async def test_a_chip_left_with_escape_or_unchanged_asks_nothing(browser: Browse
         assert len(house.planner.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("locale", "theme", "width", "said", "name"),
+    [
+        ("en-US", "light", 1440, "Question understood as:", "Edit the question as it was read, and ask it again"),
+        ("zh-CN", "dark", 420, "问题理解为：", "修改所理解的问题并重新提问"),
+    ],
+)
+async def test_a_follow_up_shows_the_whole_question_that_was_made_of_it(
+    browser: Browser, locale: str, theme: str, width: int, said: str, name: str
+) -> None:
+    """While the run is followed and from its record; what is edited there is asked as a whole."""
+    script = make_script()
+    assert script.reading is not None
+    script.reading.question = "How volatile was 📈 Microsoft in 2020, <b>weekly</b>?"
+    async with show(browser, script, locale=locale, theme=theme, width=width) as (page, house):
+        for _again in range(2):
+            understood = page.locator(".asked-line + .reading .understood")
+            await expect(understood).to_have_text(said + script.reading.question)
+            await check(page, "understood")
+            await page.get_by_role("button", name=name).press("Enter")
+            field = page.get_by_role("textbox", name=name)
+            await expect(field).to_have_value(script.reading.question)
+            await check(page, "edited reading")
+            await page.keyboard.press("Escape")
+            await expect(page.get_by_role("button", name=name)).to_be_focused()
+            await page.reload()
+        await page.get_by_role("button", name=name).press("Enter")
+        await page.keyboard.type("How volatile was Oracle in 2020?")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".turn")).to_have_count(2)
+        assert [request.question for request in house.planner.asked] == [ASKED, "How volatile was Oracle in 2020?"]
+
+
 async def test_the_reading_and_the_page_speak_the_readers_language(browser: Browser) -> None:
     async with show(browser, make_script(), locale="zh-CN") as (page, _):
-        await expect(page.locator(".reading")).to_contain_text("理解为：")
+        await expect(page.locator(".reading")).to_contain_text("修改其中一项：")
         await expect(page.get_by_role("button", name=re.compile("weekly: 未涵盖"))).to_be_visible()
         await page.locator("#language").click()
-        await expect(page.locator(".reading")).to_contain_text("Read as:")
+        await expect(page.locator(".reading")).to_contain_text("Change a part:")
         await expect(page.get_by_role("button", name=re.compile("weekly: not covered"))).to_be_visible()
 
 

@@ -75,13 +75,22 @@ def is_drawable(content: bytes) -> bool:
     return True
 
 
+def count_sources(report: Report) -> str:
+    """Return how many references the answer has, in words; "" for none."""
+    return say(report.language, "sources", str(len(report.sources))) if report.sources else ""
+
+
 def describe(report: Report, pictures: Mapping[str, str]) -> dict[str, Any]:
     """Return what the template shows, as JSON."""
     lists = [("missing", report.missing), ("notes", report.notes)]
     return {
         "language": report.language,
         "question": clean(report.question),
-        "facts": clean(report.facts),
+        "cover": {
+            "title": say(report.language, "answer"),
+            "day": f"{report.made:%Y-%m-%d}",
+            "lines": [clean(line) for line in (report.reading, count_sources(report), report.facts) if line],
+        },
         "compliance": say(report.language, "compliance"),
         "references": say(report.language, "references"),
         "body": TreeWriter(report, pictures).write(),

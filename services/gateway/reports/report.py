@@ -83,6 +83,8 @@ class Report:
     run_id: str
     model: str
     made: datetime
+    reading: str = ""
+    """Line that says how the question was read; "" where nobody read it."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     withheld: frozenset[Place] = frozenset()
@@ -116,6 +118,7 @@ def build_report(run: trajectory.Trajectory, language: str, made: datetime) -> R
         run_id=run.run_id,
         model=run.answer.model,
         made=made,
+        reading=run.answer.reading.line,
     )
 
 

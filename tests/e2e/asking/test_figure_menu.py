@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page
 
 from tests.e2e.asking.test_figure_zoom import make_script
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script, draw_figure, trading_days, walk
 from tests.e2e.test_answer_page import show_answer

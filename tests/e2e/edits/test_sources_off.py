@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 

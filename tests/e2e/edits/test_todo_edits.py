@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from tests.e2e.pages import CHROMIUM, Watched, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import Script
 

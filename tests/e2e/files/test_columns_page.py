@@ -9,7 +9,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.core.errors import InvalidField
 from tests.e2e.files.test_files_page import attach, file
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import SHEET_ID, Script
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, FilePayload, Page
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import SHEET_ID, Script
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Page
 
+from deploy.web import WEB
+
 LAYOUT = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 # Animations end before anybody looks; endless ones, as of a spinner, never do.
 SETTLED = "() => Promise.all(document.getAnimations().filter((one) => one.effect.getTiming().iterations !== Infinity).map((one) => one.finished))"
 FOLDER = "FATHOM_SCREENSHOTS"
@@ -31,3 +35,22 @@ async def save_picture(page: Page, state: str) -> None:
     )
     name = "-".join([*map(str, kind), re.sub(r"\W+", "-", state)])
     await page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+async def check(page: Page, state: str) -> None:
+    """Look at the page as it is, also with axe; fail with what is broken, and with what axe finds of weight."""
+    await page.evaluate(SETTLED)
+    await save_picture(page, state)
+    assert await find_broken(page) == [], state
+    # Half a megabyte: it stays in the page from state to state, and a reload takes it away.
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE.read_text(encoding="utf-8"))
+    violations: list[dict[str, Any]] = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })"))[
+        "violations"
+    ]
+    heavy = [
+        (one["id"], one["nodes"][0]["html"][:200]) for one in violations if one["impact"] in ("serious", "critical")
+    ]
+    assert heavy == [], state
+    # Whoever enlarges the text has a narrow page, and would lose the ends of all lines.
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state

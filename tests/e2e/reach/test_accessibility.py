@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from playwright.async_api import Browser, Page
 
-from deploy.web import WEB
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.looking import SETTLED, find_broken, save_picture
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.test_answer_page import make_script
 from tests.e2e.test_reading_page import make_script as make_reading
@@ -18,26 +15,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
     pytest.mark.asyncio(loop_scope="session"),
 ]
-AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
-
-
-async def check(page: Page, state: str) -> None:
-    """Look at the page as it is, also with axe; fail with what is broken, and with what axe finds of weight."""
-    await page.evaluate(SETTLED)
-    await save_picture(page, state)
-    assert await find_broken(page) == [], state
-    # Half a megabyte: it stays in the page from state to state, and a reload takes it away.
-    if not await page.evaluate("'axe' in window"):
-        await page.evaluate(AXE.read_text(encoding="utf-8"))
-    violations: list[dict[str, Any]] = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })"))[
-        "violations"
-    ]
-    heavy = [
-        (one["id"], one["nodes"][0]["html"][:200]) for one in violations if one["impact"] in ("serious", "critical")
-    ]
-    assert heavy == [], state
-    # Whoever enlarges the text has a narrow page, and would lose the ends of all lines.
-    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), state
 
 
 async def check_panel(page: Page) -> None:

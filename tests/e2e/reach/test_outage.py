@@ -7,7 +7,7 @@ from playwright.async_api import Browser, Page
 
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.cable import lay_cable
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import QUESTION, Script
 from tests.support.waiting import eventually

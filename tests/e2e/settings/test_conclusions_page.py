@@ -8,7 +8,7 @@ from playwright.async_api import Browser
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.core.errors import DependencyFailed
 from tests.e2e.pages import CHROMIUM, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.settings.test_settings_page import WORDS, open_settings

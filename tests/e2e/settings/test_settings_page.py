@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.services.gateway.users import make_key
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.settings.models import list_many_models

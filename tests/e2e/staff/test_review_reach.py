@@ -15,7 +15,7 @@ from fathom.services.planner.prompts.listing import list_prompts
 from fathom.services.planner.prompts.selection import Prompts
 from tests.e2e.doubles.data import EXAMPLES
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
-from tests.e2e.reach.test_accessibility import check
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 from tests.e2e.staff.queues import add_items, compare, correct, doubt, open_part, rewrite

@@ -259,6 +259,20 @@ def test_a_draft_is_read_until_it_is_taken_back(run_module: Runner) -> None:
     assert found["replaced"] == ["correction", "correction"]
 
 
+def test_a_question_that_was_made_whole_is_known_before_the_answer_and_from_the_record(run_module: Runner) -> None:
+    program = (
+        "const { Run } = await load('run/run'); const run = new Run('run_1', 'And Microsoft?');"
+        "const event = (sequence, stage) => run.apply({ sequence, time: '2024-01-01T00:00:00Z', staged: { step: 0, stage } });"
+        "const seen = [run.understood]; event(1, input); seen.push(run.understood); event(2, { name: 'plan', text: '' });"
+        "const kept = new Run('run_1', 'And Microsoft?').load({ trajectory: { understood: input.text, steps: [] } });"
+        "const same = new Run('run_1', input.text).load({ trajectory: { understood: input.text, steps: [] } });"
+        "print([...seen, run.understood, kept.understood, same.understood]);"
+    )
+    whole = "What was Microsoft's drawdown?"
+    found = run_module(program, {"name": "rewrite", "text": whole, "queries": [], "flaws": []})
+    assert found == ["", whole, whole, whole, ""]
+
+
 def test_copied_cells_stay_cells_and_texts(run_module: Runner) -> None:
     """A tab or a line end in a cell would be another cell, and a spreadsheet would compute what looks like a formula."""
     program = "const { asTsv } = await load('answer/tables/tsv'); print(asTsv(['a', 'b'], input, ['source: x']).split('\\n'));"

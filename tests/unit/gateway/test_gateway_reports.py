@@ -152,6 +152,23 @@ async def test_pages_have_embedded_fonts_and_references_that_are_linked(door: Do
     assert [link["/A"]["/URI"] for link in links if "/URI" in link.get("/A", {})] == ["https://example.com/a"]
 
 
+@pytest.mark.parametrize(
+    ("language", "shown"),
+    [("en", ["Fathom · Answer", "Sources: 4", "Exported 20"]), ("zh", ["Fathom · 回答", "来源：4 个", "导出时间 20"])],
+)
+async def test_pages_have_a_cover_of_their_own(door: Door, language: str, shown: list[str]) -> None:
+    """It says what was asked, when, how that was read and how many sources there are; the answer begins behind it."""
+    door[1].planner.script.reading = trajectory.Reading(line="Read as: AAA (一家公司) · total return · 2015 #1 [x]")
+    client, url = await run_answer(door, ANSWER)
+    answer = await client.post(url, json={"format": "pdf", "language": language})
+    cover, first, *_ = (page.extract_text() for page in pypdf.PdfReader(io.BytesIO(answer.content)).pages)
+    for text in ("AAA / BBB: 2015?", "Read as: AAA (一家公司) · total return · 2015 #1 [x]", *shown):
+        assert text in " ".join(cover.split())
+    assert re.search(r"\b20\d\d-\d\d-\d\d\n", cover)
+    assert "Result 结果" not in cover
+    assert "Result 结果" in first
+
+
 async def test_slides_have_titles_native_tables_and_references(door: Door) -> None:
     client, url = await run_answer(door, ANSWER)
     answer = await client.post(url, json={"format": "pptx", "language": "zh", "pictures": {"fig_1": PNG}})

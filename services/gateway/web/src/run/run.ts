@@ -63,6 +63,7 @@ export class Run {
   window = 0;
   children: RunSummary[] = [];
   protocol = "";
+  #rewritten = "";
 
   constructor(id: string, question: string) {
     this.id = id;
@@ -77,6 +78,12 @@ export class Run {
 
   of<K extends Kind>(kind: K): (Item & Required<Pick<Material, K>>)[] {
     return this.items.filter((item): item is Item & Required<Pick<Material, K>> => Boolean(item[kind]));
+  }
+
+  // The question as it was understood, as soon as that is known; "" where it is the question's own words.
+  get understood(): string {
+    const text = this.reading?.question || this.#rewritten;
+    return text === this.question ? "" : text;
   }
 
   // What the run is doing now, in the model's own words.
@@ -152,6 +159,7 @@ export class Run {
 
   // A stage of the workflow: what it made of the question, how many sub-questions it sent, what was mended.
   #stage(stage: Stage): void {
+    if (stage.name === "rewrite") this.#rewritten = stage.text || this.#rewritten;
     const sent = (stage.queries ?? []).filter((query) => !query.dropped);
     this.rows.push({ mark: "staged", name: stage.name, text: stage.text, sent, flaws: stage.flaws ?? [], intent: "" });
   }
@@ -242,6 +250,7 @@ export class Run {
     this.todo = todo;
     this.children = children;
     this.protocol = trajectory.protocol ?? "";
+    this.#rewritten = trajectory.understood ?? "";
     this.last ||= 1;
     this.remembered = trajectory.remembered ?? null;
     this.#collect(trajectory.given);

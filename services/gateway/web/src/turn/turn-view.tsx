@@ -39,9 +39,9 @@ export function TurnView({ turn }: { turn: Turn }) {
   return (
     <article ref={root} className="turn" data-run={run.id}>
       <Asked turn={turn} isEdited={isEdited} onLeave={() => setEdited(false)} />
+      <ReadAs run={run} onAsk={ask} />
       <Trace turn={turn} />
       <Todo turn={turn} />
-      <ReadAs reading={run.reading} onAsk={ask} />
       <Answer run={run} onOpen={open} />
       <RememberedLine remembered={run.remembered} />
       <div className="after">{run.over && <Conclusion turn={turn} onAsk={ask} onEdit={() => setEdited(true)} />}</div>
