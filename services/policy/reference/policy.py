@@ -14,7 +14,6 @@ from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
-from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import (
     Quotation,
@@ -27,6 +26,7 @@ from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 from fathom.services.policy.reference.versions import name_alike
 from fathom.services.policy.reference.writing.overview import answer_about_itself
+from fathom.services.policy.reference.writing.results import ShownCalculation
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -111,7 +111,7 @@ class Walk:
         return program if is_whole and program.link_confidence >= load_table("phrases")["link_confidence"] else None
 
     @cached_property
-    def _calculation(self) -> Calculation | None:
+    def _calculation(self) -> ShownCalculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
         program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
@@ -120,7 +120,7 @@ class Walk:
         is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
         if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
-        return Calculation(self.conversation, program, self._reading, self._judge(program).is_certain)
+        return ShownCalculation(self.conversation, program, self._reading, self._judge(program).is_certain)
 
     def _judge(self, program: ResolvedProgram) -> Written:
         """Return how sure the reading of the question is, of a model where one has written the program."""
@@ -210,7 +210,8 @@ class Walk:
         quotes = self._write_quotations(self._answers)
         if not (quotes or sheets or computed) and nearest:
             quotes = [say("unanswered", is_zh), *nearest]
-        return compose(self.conversation, sheets, quotes, computed, is_converted=self._is_converted)
+        placed = one.placed_sheets if one is not None else None
+        return compose(self.conversation, sheets, quotes, computed, placed=placed, is_converted=self._is_converted)
 
     def _write_quotations(self, quotations: Sequence[Quotation]) -> list[str]:
         """Return the paragraphs of quotations, with those of files of nearly the same name, which are named."""

@@ -140,7 +140,8 @@ class World:
 
     def python(self, arguments: Mapping[str, Any]) -> Reply:
         """Runs the cell as the sandbox would: prints are caught, figures that it shows are numbered."""
-        printed, shown = io.StringIO(), []
+        printed, shown, tables = io.StringIO(), [], list[tuple[Any, str, Mapping[str, str]]]()
+        self.namespace["show_table"] = lambda table, title="", units=None: tables.append((table, title, units or {}))
         with contextlib.redirect_stdout(printed):
             if arguments["code"].startswith("finance.chart"):
                 shown.append(eval(arguments["code"], self.namespace))
@@ -149,7 +150,20 @@ class World:
         figures = [f"fig_{self.figures + index}" for index in range(1, len(shown) + 1)]
         self.figures += len(shown)
         head = {"tool": "python", "status": "ok", "material": self.number(), "figures": figures, "changed": []}
+        head |= {"sheets": [self.keep(*table) for table in tables]} if tables else {}
         return {**head, "error": ""}, f"## stdout\n{printed.getvalue()}"
+
+    def keep(self, table: pd.DataFrame, title: str, units: Mapping[str, str]) -> dict[str, Any]:
+        """Give a shown table a name as the planner does, and return what its head says of it."""
+        variable = f"sheet_{len([name for name in self.namespace if name.startswith('sheet_')]) + 1}"
+        table.attrs = {"units": dict(units)}
+        self.namespace[variable] = table
+        types = {"M": "timestamp[us]", "O": "string"}
+        columns = [
+            {"name": str(name), "type": types.get(table[name].dtype.kind, "double"), "unit": units.get(name, "")}
+            for name in table.columns
+        ]
+        return {"variable": variable, "material": self.number(), "title": title, "rows": len(table), "columns": columns}
 
 
 @dataclass
