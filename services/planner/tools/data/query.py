@@ -14,6 +14,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
 from fathom.domain.programs.resolved import ProgramSeries, ResolvedProgram
+from fathom.services.planner.questions.parts import list_parts
 from fathom.services.planner.tools.data.sheets import make_sheets_reply
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tool import NumberedReply, Reply, make_schema
@@ -160,6 +161,8 @@ class Data:
                     head["program"] = resolved.to_json()
                 if self.read_asked is not None:
                     head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
+                if parts := list_parts(request.question, read.mentions):
+                    head["parts"] = parts
         except InvalidField as error:
             raise name_argument(error) from error
         if is_typed and "question" in arguments:

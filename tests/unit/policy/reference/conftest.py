@@ -83,6 +83,8 @@ class World:
     """Readings of the question's clauses by the classifier: measure, words, premise."""
     program: dict[str, Any] | None = None
     """The calculation that the data tool makes of the question; None for none."""
+    parts: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """The calculations of the parts that the question has, by the part."""
     reads_only: bool = False
     """True where a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
@@ -113,8 +115,12 @@ class World:
             described.append({"variable": variable, "material": self.number(), **description})
             digests.append(frames.digest(frame, variable))
         status = "ok" if described else "empty"
-        read = {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
-        read |= {"program": self.program} if read and self.program is not None else {}
+        read: dict[str, Any] = (
+            {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
+        )
+        program = self.parts.get(arguments.get("question", ""), self.program)
+        read |= {"program": program} if read and program is not None else {}
+        read |= {"parts": [*self.parts]} if read and arguments["question"] not in self.parts else {}
         missing = self.missing if read else []
         return {"tool": "data", "status": status, "sheets": described, "missing": missing, **read}, "\n\n".join(digests)
 
@@ -215,14 +221,14 @@ def drive() -> Drive:
             talk.token_ids += [*completion.prompt_token_ids, *completion.sampled_token_ids]
             talk.messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
             covered = len(talk.messages)
-            [call] = completion.tool_calls
-            arguments = json.loads(call.arguments_json)
-            talk.calls.append((call.name, arguments))
-            if call.name == "finish":
-                return talk
-            head, body = world.call(call.name, arguments)
-            talk.results.append(json.dumps(head, ensure_ascii=False) + (f"\n\n{body}" if body else ""))
-            talk.messages.append(Message(Role.TOOL, talk.results[-1], tool_call_id=call.id))
+            for call in completion.tool_calls:
+                arguments = json.loads(call.arguments_json)
+                talk.calls.append((call.name, arguments))
+                if call.name == "finish":
+                    return talk
+                head, body = world.call(call.name, arguments)
+                talk.results.append(json.dumps(head, ensure_ascii=False) + (f"\n\n{body}" if body else ""))
+                talk.messages.append(Message(Role.TOOL, talk.results[-1], tool_call_id=call.id))
             if index + 1 == nudge_after:
                 talk.messages.append(Message(Role.USER, "This is the last round: call `finish` now."))
         raise AssertionError("did not finish")
