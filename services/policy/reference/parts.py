@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.conversation import Call, Conversation
+from fathom.services.policy.reference.reading import Reading
 from fathom.services.policy.reference.writing.report import Part, write_report
 from fathom.services.policy.reference.writing.results import ShownCalculation
 
@@ -54,15 +55,18 @@ class Parts:
         if not questions:
             return []
         walked = {question: self._walk(question) for question in questions[:MOST_PARTS]}
-        waiting = [call for _, call in walked.values() if call.tool != "finish"]
+        waiting = [one[1] for one in walked.values() if one is not None and one[1].tool != "finish"]
         if waiting and not self.conversation.is_last_round:
             return [call for at, call in enumerate(waiting) if call not in waiting[:at]]
-        parts = [make_part(question, *one) for question, one in walked.items()]
+        parts = [Part(question) if one is None else make_part(question, *one) for question, one in walked.items()]
         parts += [Part(question) for question in questions[MOST_PARTS:]]
         return [Call("finish", write_report(parts, self.conversation.is_zh))]
 
-    def _walk(self, question: str) -> tuple[Walker, Call]:
+    def _walk(self, question: str) -> tuple[Walker, Call] | None:
         """Return the walk of a part through the calls that were made for it, and its next call.
+
+        None for a part whose words name nothing that can be computed: what the reader of questions then makes of it is
+        what the names alone would give.
 
         The walk is the same each time, so that a call of the conversation that equals its next one is that call.
         """
@@ -76,12 +80,20 @@ class Parts:
             if call.tool == "finish" or found is None or len(steps) == MOST_CALLS:
                 return walker, call
             steps.append(found)
+            if len(steps) == 1 and not names_measure(question, found):
+                return None
 
 
 def is_result(step: Step, call: Call) -> bool:
     """Return whether a step is that of a call."""
     given: Mapping[str, object] = {name: value for name, value in step.arguments.items() if name != "intent"}
     return step.tool == call.tool and given == call.arguments
+
+
+def names_measure(question: str, step: Step) -> bool:
+    """Return whether the words of a part name a measure, by the data tool's reading of them or by the classifier."""
+    reading, words = Reading.from_step(step), Part(question).name
+    return bool(reading.measures) or any(text in words for text in reading.texts("indicator", "measure"))
 
 
 def make_part(question: str, walker: Walker, call: Call) -> Part:

@@ -11,13 +11,19 @@ from typing import Any
 from fathom.domain.programs.language import SIGNATURES, split_signature
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, is_chart
-from fathom.services.policy.reference.reading import Sheet, list_columns, load_table
+from fathom.services.policy.reference.reading import Sheet, list_columns, load_table, say
 
 # The end of a cell of steps: its function is called behind it.
 CALLED = "\n\n\n"
 # Functions whose value is that of a day, which no course explains, and those that put what they are given in order.
 OF_A_DAY = frozenset({"at", "start", "end", "period", "ahead"})
-RANKING = frozenset({"rank", "top", "bottom"})
+RANKING = frozenset({"rank", "top", "bottom", "item"})
+# Functions that give a series or a group of series.
+OF_LINES = frozenset(
+    {"within", "between", "after", "before", "every", "moves", "steps", "yoy", "qoq", "mom", "average", "recent"}
+    | {"where", "rolling_max", "rolling_min", "annualised", "magnitude", "each", "portfolio", "real", "rate"}
+    | {"minus", "plus", "times", "over", "share"}
+)
 # Values by name are compared by bars from this number on; fewer have courses that can be told apart.
 MANY = 7
 # Changes by month of ten years; more of them are a line.
@@ -50,11 +56,17 @@ class ShownCalculation(Calculation):
         if call is None:
             return None
         body, _, called = str(call.arguments["code"]).rpartition(CALLED)
-        results = ", ".join(f"{said!r}: _{number}" for number, said in list_distinct(self.labels))
+        results = ", ".join(f"{said!r}: {text}" for said, text in self._list_results())
         courses = ", ".join(dict.fromkeys(chain.from_iterable(map(list_courses, self.program.steps))))
         language = "zh" if self.is_zh else "en"
         line = f"    f.show_tables(show_table, {{{results}}}, lambda: [{courses}], {language!r})"
         return Call("python", {"code": f"{body}\n{line}{CALLED}{called}"})
+
+    def _list_results(self) -> Iterator[tuple[str, str]]:
+        """Yield the title and the expression of what each step shows: its value, or all that it is the best of."""
+        for number, said in list_distinct(self.labels):
+            ranked = find_ranking(self.program.steps[number - 1])
+            yield (say("ranked", self.is_zh, said), f"lambda: {ranked}") if ranked else (said, f"_{number}")
 
     def draw(self) -> Call | None:
         """Return the cell that draws the results, or the course of the measure that gave them."""
@@ -81,6 +93,8 @@ class ShownCalculation(Calculation):
 
     def _is_compared(self, values: Sheet, names: set[str]) -> bool:
         """Return whether the values of a table are of one step, in one unit, and by names that are no days."""
+        if len(self.program.steps) == 1 and find_ranking(self.program.steps[0]):
+            return True
         groups = [one for one, _ in self.values.values() if one.get("kind") == "group"]
         members = [one for group in groups for one in group.get("members", ())]
         is_one = len(self.values) == len(groups) == 1 and len({one.get("unit") for one in members}) == 1
@@ -102,6 +116,20 @@ def list_distinct(labels: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """Yield number and text of each step, with the number before a text that an earlier step has."""
     for number, text in labels.items():
         yield number, text if text not in [labels[one] for one in range(1, number)] else f"({number}) {text}"
+
+
+def find_ranking(code: str) -> str:
+    """Return the expression of all values of which a step gives the first, the last or some; "" for other steps."""
+    match ast.parse(code, mode="eval").body:
+        case ast.Call(func=ast.Attribute(attr="item"), args=[ast.Call(func=ast.Attribute(attr="rank")) as all_, _]):
+            return ast.unparse(all_)
+        # The highest values of a series are days, and no ranking of names.
+        case ast.Call(
+            func=ast.Attribute(attr="top" | "bottom"), args=[ast.Call(func=ast.Attribute(attr=of)) as all_, *_]
+        ):
+            return "" if of in OF_LINES else f"f.rank({ast.unparse(all_)})"
+        case _:
+            return ""
 
 
 def list_courses(code: str) -> list[str]:

@@ -27,8 +27,11 @@ def world(two_companies: Any) -> Any:
         PERFORMANCE: make_program([f"f.ret({ONE})"]),
         RISK: make_program([f"f.vol({ONE})"], confidence=0.9, unused=[{"words": "risk", "reason": "UNREAD"}]),
         RELATION: make_program([f"f.corr({ONE}, {OTHER})"], series=[ALPHA, BETA], words=["Alpha", "Beta"]),
-        MANAGEMENT: None,
+        # The names alone would give this, too.
+        MANAGEMENT: make_program([f"f.ret({ONE})"], unused=[{"words": "management", "reason": "UNREAD"}]),
     }
+    two_companies.asked = [["risk", "the words of a part", ""]]
+    two_companies.unmeasured = frozenset({MANAGEMENT})
     return two_companies
 
 

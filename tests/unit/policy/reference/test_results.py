@@ -42,6 +42,23 @@ async def test_a_ranking_is_a_table_and_bars(drive: Any, world: Any) -> None:
     assert "{{figure:fig_1}}" in talk.answer
 
 
+@pytest.mark.parametrize("step", [f"f.top(f.ret({BOTH}), 1)", f"f.item(f.rank(f.ret({BOTH})), 0)"])
+async def test_the_best_of_several_shows_all_of_them_by_size(drive: Any, world: Any, step: str) -> None:
+    world.program = make_program([step], series=[ALPHA, BETA], words=["Alpha", "Beta"])
+    talk = await drive("Which of Alpha and Beta returned most in 2019?", world)
+    [drawn] = list_charts(talk)
+    assert drawn.startswith("finance.chart(sheet_2, 'columns', 'All by size, for: ")
+    assert list(world.namespace["sheet_2"]["value"]) == sorted(world.namespace["sheet_2"]["value"], reverse=True)
+    assert len(world.namespace["sheet_2"]) == 2
+
+
+async def test_the_highest_days_of_a_series_are_drawn_in_its_course(drive: Any, world: Any) -> None:
+    world.program = make_program([f"f.top(f.within(s1, {YEAR}), 3)"])
+    talk = await drive("Alpha's three highest closes in 2019", world)
+    assert list_charts(talk) == ["finance.chart(sheet_3, 'levels', '', language='en')"]
+    assert len(world.namespace["sheet_2"]) == 3
+
+
 async def test_monthly_returns_are_a_table_and_columns(drive: Any, world: Any) -> None:
     world.program = make_program([f"f.moves(f.within(s1, {YEAR}), 'month')"])
     talk = await drive("Monthly returns of Alpha in 2019", world)

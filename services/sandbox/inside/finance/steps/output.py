@@ -65,11 +65,11 @@ def show_tables(
 ) -> None:
     """Show results of steps, by what each computes, as tables: each series or group of series one, all values one.
 
-    Where no result is a series, the courses that the values were taken from (lines, cut to their windows) have a table
-    behind that. ``show_table`` is the session's function of that name; a table that is too large for it is left out,
-    which is said on standard error.
+    A result may be a function that gives it. Where no result is a series, the courses that the values were taken from
+    (lines, cut to their windows) have a table behind that. ``show_table`` is the session's function of that name; a
+    table that is too large for it is left out, which is said on standard error.
     """
-    is_zh = language == "zh"
+    is_zh, results = language == "zh", {what: find_result(one) for what, one in results.items()}
     tables = [*tabulate_lines(results), *tabulate_values(results, is_zh)]
     if not any(map(list_lines, results.values())) and any(one is not None for one in results.values()):
         tables += tabulate_courses(read_courses)
@@ -78,6 +78,14 @@ def show_tables(
             show_table(table, title, units)
         except ValueError as error:
             print(f"no table of {title}: {error}", file=sys.stderr)
+
+
+def find_result(value: Any) -> Any:
+    """Return a result, or what the function in its place gives; None where that fails, as its step has."""
+    try:
+        return value() if callable(value) else value
+    except (ValueError, ArithmeticError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def list_lines(value: Any) -> list[Line]:
