@@ -37,19 +37,20 @@ def compose(
     quotes: Sequence[str],
     computed: Sequence[str] = (),
     *,
+    placed: Sequence[Sheet] | None = None,
     is_converted: bool = False,
 ) -> str:
     """Return the answer; each paragraph with figures cites them.
 
-    ``computed`` are paragraphs on what was computed of the tables, which are then shown without words;
-    ``is_converted`` says that the tables are in a currency or unit of the user's memory.
+    ``computed`` are paragraphs on what was computed of the tables; ``placed`` are then shown without words in place of
+    those, as what was computed. ``is_converted`` says that the tables are in a currency or unit of the user's memory.
     """
     is_zh = conversation.is_zh
     if is_small_talk(conversation.question):
         return say("greeting", is_zh)
     body = list(computed)
     # Several queries may give the same table, which is shown once.
-    distinct = {str(sheet.get("title", "")): sheet for sheet in reversed(sheets)}
+    distinct = {str(sheet.get("title", "")): sheet for sheet in reversed(sheets if placed is None else placed)}
     for sheet in [*distinct.values()][::-1][: MOST_TABLES if computed else None]:
         body += [*([] if computed else [write_sheet(sheet, conversation)]), f"{{{{table:{sheet['variable']}}}}}"]
     drawn = [step for step in conversation.of("python") if step.is_ok and is_chart(step)]

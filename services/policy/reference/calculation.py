@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -115,22 +114,6 @@ class Calculation:
         # A function of its own, as the graders of code want it of every model.
         head = ["def compute(f=finance.steps):", '    """Compute each step of the question and print what it gave."""']
         return Call("python", {"code": "\n".join([*head, *(f"    {line}" for line in lines), "", "", "compute()"])})
-
-    def draw(self) -> Call | None:
-        """Return the cell that draws the series of the first table, beside values that have a course to be drawn."""
-        names = [name for functions in self.program.functions for name in functions]
-        if not self.values or {*names} <= SINGLE or any(map(is_chart, self.conversation.steps)):
-            return None
-        kinds, table = load_table("phrases")["charts"], next(iter(self.places.values()))[0]
-        drawn = list(dict.fromkeys(column for variable, column in self.places.values() if variable == table))
-        kind = next((kinds[name] for name in names if name in kinds), "levels")
-        kind = "rebased" if kind == "scatter" and len(drawn) != 2 else kind
-        days = sorted({day for code in self.program.steps for day in DAY.findall(code)})
-        start, end = (days[0], days[-1]) if len(days) > 1 else (None, None)
-        dates = next((one.dates for one in self.program.series if one.variable == table), "") or "date"
-        data, language = json.dumps([dates, *drawn], ensure_ascii=False), "zh" if self.is_zh else "en"
-        code = f"finance.chart({table}[{data}], {kind!r}, '', {start!r}, {end!r}, language={language!r})"
-        return Call("python", {"code": code})
 
     def list_open(self) -> list[str]:
         """Return false premises, data that a window lacks, unused words, a doubt, and the steps without a value."""

@@ -14,7 +14,6 @@ from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join, share_paragraphs
-from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import (
     Quotation,
@@ -23,10 +22,12 @@ from fathom.services.policy.reference.documents import (
     group_answers,
     list_quotations,
 )
+from fathom.services.policy.reference.parts import Parts, limit_tools
 from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 from fathom.services.policy.reference.versions import name_alike
 from fathom.services.policy.reference.writing.overview import answer_about_itself
+from fathom.services.policy.reference.writing.results import ShownCalculation
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -62,12 +63,12 @@ class Walk:
             if call is not None and call.tool in self.tools:
                 return call
         # A draft that the planner gives back is given again: all that can be looked for was looked for.
-        left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self._list_open() if text))[:MOST_OPEN]
+        left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self.list_open() if text))[:MOST_OPEN]
         return Call("finish", {"answer": self._compose(), **({"reading": {"open": left}} if left else {})})
 
     def _list_steps(self) -> list[Callable[[], Call | None]]:
         """Return what may be called, in order; what is done already returns no call."""
-        one, documents = self._calculation, [self._search, self._read]
+        one, documents = self.calculation, [self._search, self._read]
         if not self._questions:
             return [self._ask, *documents]
         if self._is_quoted:
@@ -111,7 +112,7 @@ class Walk:
         return program if is_whole and program.link_confidence >= load_table("phrases")["link_confidence"] else None
 
     @cached_property
-    def _calculation(self) -> Calculation | None:
+    def calculation(self) -> ShownCalculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
         program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
@@ -120,7 +121,7 @@ class Walk:
         is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
         if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
-        return Calculation(self.conversation, program, self._reading, self._judge(program).is_certain)
+        return ShownCalculation(self.conversation, program, self._reading, self._judge(program).is_certain)
 
     def _judge(self, program: ResolvedProgram) -> Written:
         """Return how sure the reading of the question is, of a model where one has written the program."""
@@ -144,7 +145,7 @@ class Walk:
     @cached_property
     def _is_quoted(self) -> bool:
         """Return whether the user's own documents say what is asked, so that no series is looked for."""
-        return self.conversation.has_own_documents and self._calculation is None and bool(self._answers)
+        return self.conversation.has_own_documents and self.calculation is None and bool(self._answers)
 
     @cached_property
     def _gaps(self) -> list[str]:
@@ -177,16 +178,16 @@ class Walk:
     @cached_property
     def _limits(self) -> list[str]:
         """Return which series have no data in the period that is asked for, where nothing else was found."""
-        is_empty = self._calculation is None and not self._sheets and not self._answers
+        is_empty = self.calculation is None and not self._sheets and not self._answers
         return self._reading.say_limits(self.conversation.is_zh) if is_empty else []
 
-    def _list_open(self) -> list[str]:
+    def list_open(self) -> list[str]:
         """Return what of the question stays open."""
-        if self._calculation is not None:
+        if self.calculation is not None:
             # Figures are no reason: "why did it rise" is not answered by how much.
             lacks_reason = is_reason(self.conversation.question) and not self._answers
             reason = [say("no_reason", self.conversation.is_zh)] if lacks_reason else []
-            return [*self._calculation.list_open(), *reason]
+            return [*self.calculation.list_open(), *reason]
         if self._is_quoted:
             return []
         if self._gaps or self._reading.not_understood:
@@ -197,7 +198,7 @@ class Walk:
 
     def _compose(self) -> str:
         """Return the answer from what was found, without what only led to it."""
-        one, is_zh = self._calculation, self.conversation.is_zh
+        one, is_zh = self.calculation, self.conversation.is_zh
         gaps = self._gaps or self._limits
         # Passages that may not answer stand where nothing else does, and say so.
         likeliest = [one for one in self._quotations if not one.is_answer][:MOST_NEAREST]
@@ -210,7 +211,8 @@ class Walk:
         quotes = self._write_quotations(self._answers)
         if not (quotes or sheets or computed) and nearest:
             quotes = [say("unanswered", is_zh), *nearest]
-        return compose(self.conversation, sheets, quotes, computed, is_converted=self._is_converted)
+        placed = one.placed_sheets if one is not None else None
+        return compose(self.conversation, sheets, quotes, computed, placed=placed, is_converted=self._is_converted)
 
     def _write_quotations(self, quotations: Sequence[Quotation]) -> list[str]:
         """Return the paragraphs of quotations, with those of files of nearly the same name, which are named."""
@@ -265,10 +267,15 @@ def next_call(
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     results, is_zh = conversation.of("delegate"), conversation.is_zh
     itself = answer_about_itself(conversation, tools)
+    parts_of = Parts(conversation, lambda part: Walk(part, limit_tools(tools), None, rater or Rater()))
+    # A model that writes the program of a question writes that of the whole.
+    of_report = parts_of.list_calls() if written is None else []
     if is_small_talk(conversation.question):
         calls = [Call("finish", {"answer": compose(conversation, (), ())})]
     elif itself is not None:
         calls = [itself]
+    elif of_report:
+        calls = of_report
     elif "delegate" not in tools or len(parts) < 2:
         calls = [Walk(conversation, frozenset(tools), written, rater or Rater()).next()]
     elif not results and not conversation.is_last_round:

@@ -16,11 +16,11 @@ from fathom.cli.records import memory as memory_records
 from fathom.clients import Clients, connect
 from fathom.core.errors import InvalidField, NotFound, PermissionDenied
 from fathom.core.ids import new_id
+from fathom.domain.chat.pipeline import FROM_MEMORY
 from fathom.operations.schedules import open_schedules
 from fathom.services.gateway.links.store import Link, LinkStore, hash_token
 from fathom.services.gateway.schedules.recurrence import Recurrence
 from fathom.services.gateway.schedules.store import Firing, Schedule, ScheduleStore
-from fathom.services.planner.runs.earlier.reminders import MARK
 from fathom.transport.store import open_store
 from fathom.transport.store.tenant import TenantStore
 from tests.integration.stack.test_ask import Stack, ask
@@ -66,7 +66,7 @@ async def test_a_run_is_shown_what_its_window_has_lost(stack: Stack, protocol: t
     shown = "\n".join(message.content for step in run.steps for message in step.new_messages)
     is_agent = protocol == trajectory.PROTOCOL_RESEARCH
     # The workflow of the reference policy sees one whole question; it may ask memory by its tools.
-    assert (MARK["en"] in shown) == is_agent
+    assert (FROM_MEMORY["en"] in shown) == is_agent
     assert ("Pfizer, Lilly and Merck" in shown) or not is_agent
     assert (await clients.planner.replay_run(pb.ReplayRunRequest(run_id=events[0].run_id))).same
 

@@ -35,6 +35,11 @@ SECTION = re.compile(rf"^<({'|'.join(SECTIONS)})>\n(.*?)\n</\1>$", re.DOTALL | r
 # Any spelling of our tags that a model could take for one, such as "< / Question >".
 TAG = re.compile(rf"<(\s*/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
 
+FROM_MEMORY = {
+    "en": "(From memory, not a source: no number may rest on it.)",
+    "zh": "（来自记忆，并非来源：不得以此为数字依据。）",
+}
+"""First line of the answer of a recalled turn, by language."""
 # How ``format_history`` begins a turn.
 TURN_HEAD = re.compile(r"^Q(\d{1,3}): (.*)\nA\1(?: \(points\))?:\n", re.MULTILINE)
 
@@ -98,7 +103,12 @@ def parse_history(text: str) -> list[tuple[str, str]]:
 
 
 def extract_points(answer: str) -> str:
-    """Return the bullet points of an older answer, or its first lines when it has none."""
+    """Return the bullet points of an older answer, or its first lines when it has none.
+
+    The line that says that a turn was recalled stays in front of them.
+    """
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    marks = [line for line in lines[:1] if line in FROM_MEMORY.values()]
+    lines = lines[len(marks) :]
     bullets = [line for line in lines if line.startswith("- ")]
-    return "\n".join(bullets or [f"- {shorten(line, 200)}" for line in lines[:3]])
+    return "\n".join([*marks, *(bullets or [f"- {shorten(line, 200)}" for line in lines[:3]])])

@@ -11,6 +11,7 @@ from fathom.api.planner.v1.planner_pb2 import RunRequest
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.pipeline import FROM_MEMORY
 from fathom.services.planner.answering.rendering.material import estimate_tokens
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.tools.documents import format_day
@@ -18,10 +19,6 @@ from fathom.services.planner.tools.documents import format_day
 # Below it a turn has little more in common with the question than the language.
 LEAST_SCORE = 0.34
 TURNS = 3
-MARK = {
-    "en": "(From memory, not a source: no number may rest on it.)",
-    "zh": "（来自记忆，并非来源：不得以此为数字依据。）",
-}
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ def make_pair(page: pb.MemoryPage, summary: str, language: str) -> tuple[Message
     """Return a recalled turn as a question and an answer that says where it comes from."""
     turn = page.turn
     points = list(turn.bullets) or [page.passage]
-    lines = [MARK[language], *(f"- {point}" for point in points)]
+    lines = [FROM_MEMORY[language], *(f"- {point}" for point in points)]
     if page.passage not in points and page.passage != (turn.rewritten_question or turn.question):
         lines.append(f"- {page.passage}")
     if summary:

@@ -103,6 +103,8 @@ def make_catalogue_reply(
     text = "\n".join(lines)
     pages = -(-response.total // PAGE_ROWS)
     head: dict[str, Any] = {"material": first, "rows": response.total, "page": page, "pages": pages}
+    if response.kinds:
+        head["kinds"] = [describe_kind(kind) for kind in response.kinds]
     if query:
         head["unmatched"] = list(response.unmatched)
     if tables:
@@ -138,6 +140,21 @@ def format_kind(kind: pb.CatalogKind) -> str:
         f" {format_ids(kind.indicators, kind.indicator_count)}; {', '.join(map(format_frequency, kind.frequencies))};"
         f" {format_dates(kind)}{bases}"
     )
+
+
+def describe_kind(kind: pb.CatalogKind) -> dict[str, Any]:
+    """Return what there is of one kind of entity as JSON: its first ids with the number of all, frequencies, dates."""
+    return {
+        "kind": kind.kind,
+        "entities": list(kind.entities[:SHOWN_ENTITIES]),
+        "entity_count": kind.entity_count,
+        "indicators": list(kind.indicators[:SHOWN_ENTITIES]),
+        "indicator_count": kind.indicator_count,
+        "frequencies": [*map(format_frequency, kind.frequencies)],
+        "first_date": kind.first_date,
+        "last_date": kind.last_date,
+        "until": format_dates(kind).partition(", ")[2],
+    }
 
 
 def format_dates(kind: pb.CatalogKind) -> str:

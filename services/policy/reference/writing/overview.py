@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.reading import load_table, say
 
-# A kind of entities on a line of the catalogue; names stand in full up to a number, beyond that with their count.
-KIND = re.compile(r"([\w ]+): entities (.+?); indicators (.+?); ([a-z, ]+); (\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)(.*)")
-MORE = re.compile(r", … \(([\d,]+)\)$")
 MOST_TABLES = 10
+# Lists of a kind, and what each has.
+NAMED = (("entities", "entity"), ("indicators", "indicator"))
 
 
 def answer_about_itself(conversation: Conversation, tools: Sequence[str]) -> Call | None:
@@ -31,7 +30,7 @@ def answer_about_itself(conversation: Conversation, tools: Sequence[str]) -> Cal
 def write_overview(overview: Step, conversation: Conversation) -> Iterator[str]:
     """Yield the paragraphs on what the catalogue's overview has, and on the user's own tables and documents."""
     is_zh, cited = conversation.is_zh, cite(overview.material)
-    kinds = [write_kind(found, is_zh) + cited for found in map(KIND.match, overview.body.splitlines()) if found]
+    kinds = [write_kind(kind, is_zh) + cited for kind in overview.head.get("kinds", ())]
     if kinds:
         yield say("overview", is_zh)
         yield "\n".join(f"- {kind}" for kind in kinds)
@@ -43,18 +42,18 @@ def write_overview(overview: Step, conversation: Conversation) -> Iterator[str]:
     yield say("documents_too", is_zh)
 
 
-def write_kind(found: re.Match[str], is_zh: bool) -> str:
+def write_kind(found: Mapping[str, Any], is_zh: bool) -> str:
     """Return what there is of a kind of entities: names or their number, frequencies, and dates."""
     names, words = load_table("texts")["kinds"], load_table("texts")["frequencies"]
-    kind, entities, indicators, frequencies, first, last, more = found.groups()
-    often = [words[one][is_zh] if one in words else one for one in frequencies.split(", ")]
+    often = [words[one][is_zh] if one in words else one for one in found["frequencies"]]
     # When most of its series end is said in English by the catalogue, hence it is not repeated in Chinese.
-    until = "" if is_zh else more.partition(";")[0]
-    listed = [write_names(text, is_zh) for text in (entities, indicators)]
-    return say("kind", is_zh, names.get(kind, [kind, kind])[is_zh], *listed, ", ".join(often), first, last + until)
+    until = f", {found['until']}" if found["until"] and not is_zh else ""
+    listed = [write_names(found[of], found[f"{one}_count"], is_zh) for of, one in NAMED]
+    kind = names.get(found["kind"], [found["kind"]] * 2)[is_zh]
+    return say("kind", is_zh, kind, *listed, ", ".join(often), found["first_date"], found["last_date"] + until)
 
 
-def write_names(text: str, is_zh: bool) -> str:
+def write_names(names: Sequence[str], count: int, is_zh: bool) -> str:
     """Return names as the catalogue lists them, with their number where that is more than are listed."""
-    found = MORE.search(text)
-    return say("more_names", is_zh, text[: found.start()], found[1]) if found else text
+    shown = ", ".join(names)
+    return say("more_names", is_zh, shown, f"{count:,}") if count > len(names) else shown

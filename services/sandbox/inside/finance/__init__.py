@@ -11,7 +11,7 @@ around(event, before, after), crossings(other or level), gap_to_mean(window), be
 spread, ratio, cross_rates, portfolio(weights, rebalance=), deflate(price_index), convert(rate, quote)
 summary(risk_free=)
 steps: calculations in steps over lines with windows and points with days, in % (``finance.steps``)
-chart(measure): levels, rebased, drawdown, volatility, correlation, spread, bars, histogram, scatter
+chart(measure): levels, rebased, drawdown, volatility, correlation, spread, bars, columns, histogram, scatter
 """
 
 from fathom.services.sandbox.inside.finance import steps

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -14,6 +15,7 @@ from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import (
     check_choice,
     count_per_year,
+    has_dates,
     has_returns,
     is_rate,
     read_series,
@@ -36,6 +38,7 @@ TEXTS = MappingProxyType(
         "correlation": ("correlation", "相关系数"),
         "spread": ("difference", "差值"),
         "bars": ("return by {0}", "各{0}收益率"),
+        "columns": ("values", "数值"),
         "histogram": ("distribution of {0}", "{0}的分布"),
         "scatter": ("{0}", "{0}"),
         "drawdown axis": ("drawdown, %", "回撤（%）"),
@@ -84,6 +87,10 @@ MAX_MARKED = 40
 COLOURS, STROKES = 6, ("solid", "dash", "dot", "dashdot")
 # Labels that stand side by side, and bars that are wider than a column of text.
 MAX_TICKS, FEW_BARS = 12, 3
+# Pixels of a chart of bars by name: of the least one, and for each bar, whose name stands beside it.
+MIN_HEIGHT, HEIGHT_OF_BAR = 360, 26
+# The measure that takes a table of names as well.
+NAMED = "columns"
 # From this factor between largest and smallest value on, the early part of a linear chart is flat.
 LOG_FACTOR = 20
 
@@ -125,12 +132,14 @@ def chart(
 
     ``measure`` is "levels" (a panel per unit), "rebased" (100 on the first common date, for prices and indices alone),
     "drawdown", "volatility" and "rolling correlation" (over ``window`` observations), "correlation" (heat map),
-    "spread" (first column less second), "bars" (returns by ``every``), "histogram" (of returns, or of differences of
-    rates), or "scatter" (second column against first, with fit). ``language`` is "en" or "zh"; ``log`` gives levels and
-    rebased values a logarithmic axis.
+    "spread" (first column less second), "bars" (returns by ``every``), "columns" (values as they are, by date, or bars
+    by name of a table without dates), "histogram" (of returns, or of differences of rates), or "scatter" (second column
+    against first, with fit). ``language`` is "en" or "zh"; ``log`` gives levels and rebased values a logarithmic axis.
     """
     if isinstance(data, str):
         raise InvalidArgument("data", f"comes first and is a table, as in chart(sheet_1, {data!r})")
+    if isinstance(measure, str) and measure == NAMED and is_named(data):
+        return draw_names(data, title, Style(int(language == "zh"), window, every))
     frame, period = read_series(data, "data"), read_window(start, end, "first")
     check_choice(measure, MEASURES, "measure")
     attrs, frame = frame.attrs, frame.loc[period.start : period.end].dropna(how="all")
@@ -318,6 +327,47 @@ def draw_bars(frame: Any, style: Style) -> Drawing:
     return Drawing(figure, style.say("bars", every), style.say("bars note", every, describe_kind(frame)))
 
 
+def draw_columns(frame: Any, style: Style) -> Drawing:
+    """Draw the values as they are, a column for each date."""
+    units = list(dict.fromkeys(unit_of(frame, column) for column in frame))
+    if len(units) > 1:
+        raise InvalidArgument("data", f"has values in {', '.join(units)}, and columns stand on one axis: draw 'levels'")
+    # Of months and longer periods the day on which the last value fell says nothing.
+    form = "%Y" if frame.index.year.is_unique else "%Y-%m" if frame.index.to_period("M").is_unique else "%Y-%m-%d"
+    days = frame.index.strftime(form)
+    figure = go.Figure([go.Bar(x=days, y=frame[column], name=column) for column in frame])
+    figure.update_xaxes(type="category", nticks=MAX_TICKS, title_text=style.say("date"))
+    figure.update_yaxes(title_text=units[0] or style.say("value"))
+    return Drawing(figure.update_layout(bargap=0.2 if len(frame) > FEW_BARS else 0.7), style.say("columns"))
+
+
+def is_named(data: Any) -> bool:
+    """Return whether a table has a column of texts and one of numbers, and nothing that dates its rows."""
+    if not isinstance(data, pd.DataFrame) or isinstance(data.index, (pd.DatetimeIndex, pd.PeriodIndex)):
+        return False
+    texts, numbers = data.select_dtypes(["object", "string"]), data.select_dtypes("number")
+    return bool(len(texts.columns) and len(numbers.columns)) and not any(has_dates(data[one]) for one in data)
+
+
+def draw_names(data: Any, title: str, style: Style) -> Any:
+    """Return a bar for each row, in the order of the table: names of the first column of texts, its first numbers."""
+    column = str(data.select_dtypes("number").columns[0])
+    values = data[column]
+    names: list[str] = []
+    for text in data.select_dtypes(["object", "string"]).iloc[:, 0].astype(str):
+        name, number = text if len(text) <= MAX_NAME_CHARS else f"{text[: MAX_NAME_CHARS - 1]}…", 2
+        # Bars of one name would lie upon each other.
+        while name in names:
+            name, number = f"{text[: MAX_NAME_CHARS - 5]} ({number})", number + 1
+        names.append(name)
+    bars = go.Bar(x=values, y=names, orientation="h", text=[f"{value:,.4g}" for value in values], name=column)
+    figure = go.Figure(bars).update_yaxes(type="category", autorange="reversed", automargin=True)
+    figure.update_xaxes(title_text=unit_of(data, column) or style.say("value"))
+    height = max(MIN_HEIGHT, HEIGHT_OF_BAR * len(names))
+    figure.update_layout(hovermode="closest", height=height, bargap=0.2 if len(names) > FEW_BARS else 0.7)
+    return figure.update_layout(title=title or column, template="plotly_white", meta={"note": "", "log": False})
+
+
 def draw_histogram(frame: Any, style: Style) -> Drawing:
     """Draw how often returns, or differences of rates, were of which size."""
     moves, kind = scale_moves(frame, style)
@@ -375,6 +425,7 @@ MEASURES = MappingProxyType(
         "correlation": draw_correlation,
         "spread": draw_spread,
         "bars": draw_bars,
+        NAMED: draw_columns,
         "histogram": draw_histogram,
         "scatter": draw_scatter,
     }

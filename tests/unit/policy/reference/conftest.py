@@ -83,6 +83,10 @@ class World:
     """Readings of the question's clauses by the classifier: measure, words, premise."""
     program: dict[str, Any] | None = None
     """The calculation that the data tool makes of the question; None for none."""
+    parts: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """The calculations of the parts that the question has, by the part."""
+    unmeasured: frozenset[str] = frozenset()
+    """Parts whose words the classifier takes for no measure."""
     reads_only: bool = False
     """True where a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
@@ -113,8 +117,14 @@ class World:
             described.append({"variable": variable, "material": self.number(), **description})
             digests.append(frames.digest(frame, variable))
         status = "ok" if described else "empty"
-        read = {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
-        read |= {"program": self.program} if read and self.program is not None else {}
+        read: dict[str, Any] = (
+            {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
+        )
+        if read and arguments["question"] in self.unmeasured:
+            read["asked"] = []
+        program = self.parts.get(arguments.get("question", ""), self.program)
+        read |= {"program": program} if read and program is not None else {}
+        read |= {"parts": [*self.parts]} if read and arguments["question"] not in self.parts else {}
         missing = self.missing if read else []
         return {"tool": "data", "status": status, "sheets": described, "missing": missing, **read}, "\n\n".join(digests)
 
@@ -140,7 +150,8 @@ class World:
 
     def python(self, arguments: Mapping[str, Any]) -> Reply:
         """Runs the cell as the sandbox would: prints are caught, figures that it shows are numbered."""
-        printed, shown = io.StringIO(), []
+        printed, shown, tables = io.StringIO(), [], list[tuple[Any, str, Mapping[str, str]]]()
+        self.namespace["show_table"] = lambda table, title="", units=None: tables.append((table, title, units or {}))
         with contextlib.redirect_stdout(printed):
             if arguments["code"].startswith("finance.chart"):
                 shown.append(eval(arguments["code"], self.namespace))
@@ -149,7 +160,20 @@ class World:
         figures = [f"fig_{self.figures + index}" for index in range(1, len(shown) + 1)]
         self.figures += len(shown)
         head = {"tool": "python", "status": "ok", "material": self.number(), "figures": figures, "changed": []}
+        head |= {"sheets": [self.keep(*table) for table in tables]} if tables else {}
         return {**head, "error": ""}, f"## stdout\n{printed.getvalue()}"
+
+    def keep(self, table: pd.DataFrame, title: str, units: Mapping[str, str]) -> dict[str, Any]:
+        """Give a shown table a name as the planner does, and return what its head says of it."""
+        variable = f"sheet_{len([name for name in self.namespace if name.startswith('sheet_')]) + 1}"
+        table.attrs = {"units": dict(units)}
+        self.namespace[variable] = table
+        types = {"M": "timestamp[us]", "O": "string"}
+        columns = [
+            {"name": str(name), "type": types.get(table[name].dtype.kind, "double"), "unit": units.get(name, "")}
+            for name in table.columns
+        ]
+        return {"variable": variable, "material": self.number(), "title": title, "rows": len(table), "columns": columns}
 
 
 @dataclass
@@ -201,14 +225,14 @@ def drive() -> Drive:
             talk.token_ids += [*completion.prompt_token_ids, *completion.sampled_token_ids]
             talk.messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
             covered = len(talk.messages)
-            [call] = completion.tool_calls
-            arguments = json.loads(call.arguments_json)
-            talk.calls.append((call.name, arguments))
-            if call.name == "finish":
-                return talk
-            head, body = world.call(call.name, arguments)
-            talk.results.append(json.dumps(head, ensure_ascii=False) + (f"\n\n{body}" if body else ""))
-            talk.messages.append(Message(Role.TOOL, talk.results[-1], tool_call_id=call.id))
+            for call in completion.tool_calls:
+                arguments = json.loads(call.arguments_json)
+                talk.calls.append((call.name, arguments))
+                if call.name == "finish":
+                    return talk
+                head, body = world.call(call.name, arguments)
+                talk.results.append(json.dumps(head, ensure_ascii=False) + (f"\n\n{body}" if body else ""))
+                talk.messages.append(Message(Role.TOOL, talk.results[-1], tool_call_id=call.id))
             if index + 1 == nudge_after:
                 talk.messages.append(Message(Role.USER, "This is the last round: call `finish` now."))
         raise AssertionError("did not finish")

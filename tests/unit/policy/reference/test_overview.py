@@ -6,15 +6,38 @@ import json
 
 import pytest
 
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.domain.chat.guidance import ABOUT_DATA, ABOUT_PRODUCT, CORPORA, with_guidance
 from fathom.domain.chat.messages import Message, Role, ToolCall
+from fathom.services.planner.tools.data.catalogue import make_catalogue_reply
 from fathom.services.policy.reference.conversation import Call, read_conversation
 from fathom.services.policy.reference.policy import next_call
 
 TOOLS = ("search", "fetch", "data", "catalogue", "python", "finish")
-OVERVIEW = """\
-stock: entities AAPL, AMD, … (21); indicators close_adj; daily; 1990-01-02..2025-02-14, most until 2022-12-28; total return
-economy: entities US; indicators gdp, unrate, … (732); monthly, quarterly; 1919-01-31..2022-09-30"""
+STOCKS = pb.CatalogKind(
+    kind="stock",
+    entities=["AAPL", "AMD"],
+    entity_count=21,
+    indicators=["close_adj"],
+    indicator_count=1,
+    frequencies=[pb.FREQUENCY_DAILY],
+    first_date="1990-01-02",
+    last_date="2025-02-14",
+    usual_last_date="2022-12-28",
+    bases=["total return"],
+)
+ECONOMY = pb.CatalogKind(
+    kind="economy",
+    entities=["US"],
+    entity_count=1,
+    indicators=["gdp", "unrate"],
+    indicator_count=732,
+    frequencies=[pb.FREQUENCY_MONTHLY, pb.FREQUENCY_QUARTERLY],
+    first_date="1919-01-31",
+    last_date="2022-09-30",
+)
+# As the catalogue's tool gives it.
+REPLY = make_catalogue_reply(pb.SearchCatalogResponse(kinds=[STOCKS, ECONOMY]), "", 1, 3)
 TABLES = [{"name": "sheet_1", "title": "Plants 2023", "rows": 8, "columns": ["plant"]}]
 
 
@@ -27,8 +50,8 @@ def answer_by_overview(messages: list[Message], status: str = "ok") -> Call:
     call = next_call(read_conversation(messages), TOOLS)
     assert (call.tool, set(call.arguments)) == ("catalogue", {"intent"})
     called = ToolCall("c1", "catalogue", json.dumps(dict(call.arguments)))
-    head = {"tool": "catalogue", "status": status, "material": 3, "rows": 0, "tables": TABLES}
-    result = f"{json.dumps(head)}\n{OVERVIEW}"
+    head = {"tool": "catalogue", "status": status, **REPLY.head, "tables": TABLES}
+    result = f"{json.dumps(head)}\n{REPLY.body}"
     talk = [*messages, Message(Role.ASSISTANT, "", (called,)), Message(Role.TOOL, result, tool_call_id="c1")]
     return next_call(read_conversation(talk), TOOLS)
 

@@ -178,3 +178,28 @@ def test_moves_have_their_units_returns_in_percent_and_rates_in_points() -> None
 
 def test_a_heat_map_begins_with_the_first_series_at_the_top() -> None:
     assert finance.chart(make_wave(), "correlation").layout.yaxis.autorange == "reversed"
+
+
+def test_values_by_name_are_bars_in_the_order_of_the_table_and_one_name_twice_is_two_bars() -> None:
+    table = pd.DataFrame({"name": ["Alpha", "Beta", "Alpha"], "value": [3.0, -1.0, 2.0], "day": ["2020-12-31"] * 3})
+    table.attrs = {"units": {"value": "%"}}
+    figure = finance.chart(table, "columns", "Returns")
+    [bars] = figure.data
+    assert (list(bars.y), list(bars.x), bars.orientation) == (["Alpha", "Beta", "Alpha (2)"], [3.0, -1.0, 2.0], "h")
+    assert (figure.layout.xaxis.title.text, figure.layout.title.text) == ("%", "Returns")
+
+
+@pytest.mark.parametrize(("freq", "days"), [("ME", ["2020-01", "2020-02"]), ("YE", ["2020", "2021"])])
+def test_dated_values_are_columns_named_by_what_they_stand_for(freq: str, days: list[str]) -> None:
+    table = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=2, freq=freq), "Alpha": [3.0, -1.0]})
+    table.attrs = {"units": {"Alpha": "%"}}
+    figure = finance.chart(table, "columns")
+    [bars] = figure.data
+    assert (list(bars.x), list(bars.y), figure.layout.yaxis.title.text) == (days, [3.0, -1.0], "%")
+
+
+def test_columns_of_two_units_are_refused() -> None:
+    table = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=2), "a": [3.0, 1.0], "b": [1.0, 2.0]})
+    table.attrs = {"units": {"a": "%", "b": "USD"}}
+    with pytest.raises(finance.InvalidArgument, match="data: has values in %, USD"):
+        finance.chart(table, "columns")

@@ -26,7 +26,7 @@ from fathom.services.sandbox.inside.finance.steps.conditions import (
 )
 from fathom.services.sandbox.inside.finance.steps.dates import days, earlier, end, later, months, sessions, start, years
 from fathom.services.sandbox.inside.finance.steps.money import real
-from fathom.services.sandbox.inside.finance.steps.output import run_step, show
+from fathom.services.sandbox.inside.finance.steps.output import run_step, show, show_tables
 from fathom.services.sandbox.inside.finance.steps.portfolios import grow, portfolio
 from fathom.services.sandbox.inside.finance.steps.risk import (
     beta,
@@ -156,6 +156,7 @@ __all__ = [
     "share_if",
     "sharpe",
     "show",
+    "show_tables",
     "size",
     "sortino",
     "start",

@@ -36,6 +36,8 @@ HOW = ("last", "first", "mean", "sum", "max", "min", "count")
 WIDTHS = MappingProxyType({"M": 1, "Q": 3, "Y": 12})
 # Periods a year by the usual days between values, for growth at a yearly rate.
 PERIODS_A_YEAR = MappingProxyType({30: 12, 91: 4, 365: 1})
+# Unit of a currency's line: how many of it one euro is.
+PER_EURO = "per EUR"
 # Of two series with gaps that differ by more than this factor the finer one is averaged.
 DIFFERENT = 3
 
@@ -296,6 +298,10 @@ def rate(of: Any, quoted: Any) -> Line:
     for name, given in (("of", of), ("quoted", quoted)):
         if isinstance(given, Group) or not (isinstance(given, Line) or given == "EUR"):
             raise InvalidArgument(name, f"must be a line of a currency per euro or 'EUR', not {given!r}")
+        # A price over a rate is an amount in another currency, and no rate.
+        if isinstance(given, Line) and not given.unit.endswith(PER_EURO):
+            unit = f"in {given.unit}" if given.unit else "without a unit"
+            raise InvalidArgument(name, f"must be a line of a currency {PER_EURO}, and {given.name} is {unit}")
     if of == "EUR" and quoted == "EUR":
         raise InvalidArgument("quoted", "is the euro, as is of")
     if not isinstance(of, Line):

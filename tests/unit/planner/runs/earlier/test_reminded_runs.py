@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.pipeline import FROM_MEMORY
 from fathom.services.planner.engine import Engine
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.model.episode import Step, Task
-from fathom.services.planner.runs.earlier.reminders import MARK, Recaller
+from fathom.services.planner.runs.earlier.reminders import Recaller
 from tests.unit.planner.house import House, finish
 from tests.unit.planner.workflow.workflow_house import WHOLE, WorkflowHouse, stages
 
@@ -48,10 +49,10 @@ async def test_reminders_stand_before_the_window_and_offer_the_tools() -> None:
     task = seen[0]
     assert (task.has_memory, task.conversation_id) == (True, "conv_1")
     assert task.history[0] == Message(Role.USER, "What do we follow?")
-    assert task.history[1].content.startswith(MARK["en"])
+    assert task.history[1].content.startswith(FROM_MEMORY["en"])
     assert [message.content for message in task.history[2::2]] == ["Q11?", "Q12?"]
     opening = (await house.runs.get("run_1", LANE_INTERACTIVE)).trajectory.steps[0].new_messages
-    assert MARK["en"] in opening[2].content
+    assert FROM_MEMORY["en"] in opening[2].content
     assert (await house.runs.replay("run_1")).same
 
 
@@ -69,6 +70,6 @@ async def test_the_workflow_s_rewriting_stage_is_shown_what_the_agent_is_reminde
         "Q1: What do we follow?", "Q2: Q11?", "Q3: Q12?",
     ]  # fmt: skip
     # Points of it, as of any turn behind the last two: a number there is still none that an answer may cite.
-    assert "A1 (points):\n- The basket has three parts." in shown
+    assert f"A1 (points):\n{FROM_MEMORY['en']}\n- The basket has three parts." in shown
     assert "The basket has three parts." not in str(house.policy.prompt("plan").sections)
     assert (await house.runs.replay("run_1")).same

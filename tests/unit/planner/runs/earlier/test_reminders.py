@@ -10,10 +10,12 @@ import pytest
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.api.planner.v1.planner_pb2 import RunRequest
 from fathom.core.errors import DependencyFailed
-from fathom.domain.chat.messages import Role
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.pipeline import FROM_MEMORY
 from fathom.services.planner.answering.rendering.material import estimate_tokens
-from fathom.services.planner.runs.earlier.reminders import LEAST_SCORE, MARK, Recaller
+from fathom.services.planner.runs.earlier.reminders import LEAST_SCORE, Recaller, make_reminders
 from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.workflow.stage_prompts import format_history
 from fathom.transport.store import open_store
 
 ASKED = RunRequest(question="and the margin we began with?", conversation_id="conv_1")
@@ -51,7 +53,7 @@ async def test_older_turns_come_as_memory_with_their_date_oldest_first() -> None
     assert [message.role for message in found.messages] == [Role.USER, Role.ASSISTANT] * 2
     assert [found.messages[0].content, found.messages[2].content] == ["[2026-01-01] Q1?", "[2026-01-01] Q2?"]
     for message in found.messages[1::2]:
-        assert message.content.startswith(MARK["en"])
+        assert message.content.startswith(FROM_MEMORY["en"])
         assert "The margin was 31.2%." in message.content
     told = "".join(message.content for message in found.messages)
     assert told.count("was discussed") == 1, "a summary is told once"
@@ -77,7 +79,7 @@ async def test_an_attempt_is_reminded_of_what_the_first_one_was() -> None:
     first = await recaller.recall("run_1", ASKED, "zh")
     memory.pages = ()
     assert await recaller.recall("run_1", ASKED, "zh") == first
-    assert MARK["zh"] in first.messages[1].content
+    assert FROM_MEMORY["zh"] in first.messages[1].content
 
 
 @pytest.mark.parametrize("tokens", [0, 20, 60, 120, 600])
@@ -106,3 +108,13 @@ async def test_a_run_goes_on_without_a_memory_that_is_away() -> None:
     assert not (await recaller.recall("run_1", ASKED, "en")).has_memory
     memory.is_away = False
     assert (await recaller.recall("run_1", ASKED, "en")).has_memory, "only that attempt"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_rewriting_of_a_follow_up_sees_which_turns_are_recalled(language: str) -> None:
+    recalled = make_reminders(pb.SearchMemoryResponse(pages=[page(1, 0.9)]), 1_000, language)
+    window = [Message(Role.USER, "and Nvidia?"), Message(Role.ASSISTANT, "More.")]
+    # Behind many turns of the window a recalled one is told in points.
+    shown = format_history([*recalled, *window * 5])
+    assert f"A1 (points):\n{FROM_MEMORY[language]}\n- Point 1." in shown
+    assert shown.count(FROM_MEMORY[language]) == 1

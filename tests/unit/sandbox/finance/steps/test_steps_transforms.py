@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fathom.services.sandbox.inside.finance import steps
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
+from fathom.services.sandbox.inside.finance.steps.values import Line
 from tests.unit.sandbox.finance.series import make_daily, make_line, make_monthly
 
 
@@ -122,8 +125,12 @@ def test_a_percent_change_from_below_0_to_above_is_refused() -> None:
         steps.pct(-1, 2)
 
 
+def make_currency(values: list[float], name: str) -> Line:
+    return replace(make_daily(values, name=name), unit="per EUR")
+
+
 def test_rates_of_currencies_are_prices() -> None:
-    dollars, pounds = make_daily([1.2, 1.1], name="USD"), make_daily([0.8, 1.0], name="GBP")
+    dollars, pounds = make_currency([1.2, 1.1], "USD"), make_currency([0.8, 1.0], "GBP")
     found = steps.rate(pounds, dollars)
     assert found.values.tolist() == pytest.approx([1.5, 1.1])
     assert (found.kind, found.unit, found.name) == ("price", "USD per GBP", "GBP/USD")
@@ -133,4 +140,13 @@ def test_rates_of_currencies_are_prices() -> None:
 
 def test_a_currency_that_is_no_line_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="of: must be a line of a currency per euro or 'EUR', not 'USD'"):
-        steps.rate("USD", make_daily([1, 2]))
+        steps.rate("USD", make_currency([1, 2], "GBP"))
+
+
+@pytest.mark.parametrize("unit", ["USD", "%", ""])
+def test_a_price_or_a_rate_in_percent_is_no_currency(unit: str) -> None:
+    dollars, other = make_currency([1.2, 1.1], "USD"), replace(make_daily([100, 101], name="gold"), unit=unit)
+    shown = f"in {unit}" if unit else "without a unit"
+    for name, arguments in (("of", (other, dollars)), ("quoted", (dollars, other)), ("quoted", ("EUR", other))):
+        with pytest.raises(InvalidArgument, match=f"{name}: must be a line of a currency per EUR, and gold is {shown}"):
+            steps.rate(*arguments)

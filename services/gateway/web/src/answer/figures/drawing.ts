@@ -104,13 +104,18 @@ const PANEL_PX = 340;
 const MORE_PX = 150;
 const LEGEND_PX = 22;
 const LEGEND_ENTRIES = 4;
+// Of a bar that lies, beside its name, and of the axis and the margins of such a chart.
+const BAR_PX = 24;
+const FRAME_PX = 120;
 
 // Subplots one above the other share a height in which each of them would be a strip.
 export function heightOf(layout: Layout, traces: Trace[]): number {
   const panels = Object.keys(layout).filter((key) => isAxis(key) && key.startsWith("y")) as "yaxis"[];
   const starts = panels.map((key) => layout[key]?.domain?.[0] ?? 0);
   const rows = Math.ceil(traces.filter((trace) => trace.name && trace.showlegend !== false).length / LEGEND_ENTRIES);
-  return PANEL_PX + MORE_PX * (Math.max(1, new Set(starts).size) - 1) + LEGEND_PX * Math.max(0, rows - 1);
+  const panel = PANEL_PX + MORE_PX * (Math.max(1, new Set(starts).size) - 1) + LEGEND_PX * Math.max(0, rows - 1);
+  const bars = Math.max(0, ...traces.filter((trace) => trace.orientation === "h").map((trace) => trace.y?.length ?? 0));
+  return Math.max(panel, bars && FRAME_PX + BAR_PX * bars);
 }
 
 // About the pixels of a legend: a stroke, a gap and the letters of each name; what the ranges take beside it; a row.

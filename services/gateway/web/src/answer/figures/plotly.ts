@@ -12,6 +12,7 @@ export interface Stroke {
 export interface Trace {
   type?: string;
   mode?: string;
+  orientation?: "h" | "v";
   name?: string;
   showlegend?: boolean;
   hovertemplate?: string;
