@@ -243,6 +243,7 @@ class LocalStack:
             "FATHOM_RUNTIME_LOG_LEVEL": self._settings.log_level,
             "FATHOM_RUNTIME_DIE_WITH_PARENT": "true",
             "FATHOM_DATAFETCH_DATA_DIR": str(home / "data" / "tables"),
+            "FATHOM_DATAFETCH_FETCHED_DIR": str(home / "data" / "fetched"),
             "FATHOM_DATAFETCH_MODELS_DIR": str(home / "models"),
             "FATHOM_RETRIEVAL_CORPUS_DIR": str(home / "data" / "corpus"),
             "FATHOM_RETRIEVAL_INDEX_DIR": str(home / "index"),

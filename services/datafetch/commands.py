@@ -1,4 +1,4 @@
-"""``fathom data``: searches the catalogue; lists and validates the analysis frameworks before a service reads them."""
+"""``fathom data``: searches the catalogue, fetches statements, lists and validates analysis frameworks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from fathom.cli.options import HOME, Home
 
 if TYPE_CHECKING:
     from fathom.services.datafetch.catalog.frameworks import Framework
+    from fathom.services.datafetch.filling.fetching import Wanted
+    from fathom.services.datafetch.sources import ConnectorsConfig
 
 frameworks = typer.Typer(help="Check and list the analysis frameworks.", no_args_is_help=True)
 
@@ -57,6 +59,70 @@ def list_sources() -> None:
         print(f"{record.name:<20} {record.describe()}")
     if not has_connectors():
         print("Not installed here: pip install services/datafetch/sources/connectors of Fathom's sources.")
+
+
+def fetch_statements(
+    companies: Annotated[list[str], typer.Argument(help="Companies by ticker or CIK: AAPL CIK0000789019.")],
+    years: Annotated[str, typer.Option(help="Year or span in which fiscal years end: 2023, 2015-2023.")],
+    statement: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="income, balance or cash, each with an option of its own; all by default."),
+    ] = None,
+    agent: Annotated[str, typer.Option(help="Name and e-mail address, as the SEC wants of whoever asks it.")] = "",
+    max_age_days: Annotated[float, typer.Option(help="Do not ask again for what came within these days.", min=0)] = 7.0,
+    config: Annotated[Optional[Path], typer.Option(help="Settings file, for datafetch.connectors.")] = None,  # noqa: UP045
+    home: Home = HOME,
+) -> None:
+    """Fetch companies' annual statements from SEC EDGAR into tables of datafetch, which reads them when it starts.
+
+    What came within the last days is not asked for again: an interrupted command goes on with what it lacks.
+    """
+    import asyncio
+
+    from fathom.core.config import load
+    from fathom.core.errors import FathomError
+    from fathom.services.datafetch.config import Config
+    from fathom.services.datafetch.filling.fetching import STATEMENTS, Wanted, parse_years
+
+    try:
+        wanted = Wanted(tuple(companies), tuple(statement or STATEMENTS), *parse_years(years))
+        settings = load(Config, "datafetch", file=config).connectors
+        named = {"edgar_agent": agent} if agent else {}
+        failed = asyncio.run(
+            fill(wanted, settings.model_copy(update={"enabled": ("edgar",), **named}), max_age_days, home)
+        )
+    except FathomError as error:
+        print(error.message or error.reason, file=sys.stderr)
+        raise typer.Exit(2) from error
+    raise typer.Exit(min(failed, 1))
+
+
+async def fill(wanted: Wanted, connectors: ConnectorsConfig, max_age_days: float, home: Path) -> int:
+    """Fetch statements, print a line per company and write the tables; return how many companies failed.
+
+    Raises ``ConnectorsMissing``, ``VendorOff`` without the agent, and ``CorruptData``.
+    """
+    import asyncio
+
+    from fathom.services.datafetch.catalog.layer import LIBRARY, load
+    from fathom.services.datafetch.filling.fetching import StatementFetcher, describe_outcome
+    from fathom.services.datafetch.filling.store import FetchedTables
+    from fathom.services.datafetch.sources import connect
+
+    tables = FetchedTables(home / "data" / "fetched")
+    vendors = connect(connectors)
+    failed = 0
+    try:
+        async for outcome in StatementFetcher(vendors, tables, max_age_days).fetch(wanted):
+            print(describe_outcome(outcome, wanted.statements), file=sys.stderr if outcome.failure else sys.stdout)
+            failed += bool(outcome.failure)
+    finally:
+        await vendors.aclose()
+        # Also after an interruption: what is stored is served.
+        layer = await asyncio.to_thread(load, [(LIBRARY, home / "data" / "tables")])
+        figures = await asyncio.to_thread(tables.write_tables, layer.entities.keys())
+    print(f"{home / 'data' / 'fetched'}: {figures} figures; a running datafetch reads them when it starts again")
+    return failed
 
 
 async def list_catalogue(query: str, kind: str, rows: int, home: Path) -> list[str]:

@@ -25,6 +25,8 @@ class Config(Settings):
     """Folder built by ``python -m fathom.services.datafetch.warehouse.build_tables``."""
     semantic: list[SemanticFolder] = Field(default_factory=list)
     """Additional semantic folders; later ones override earlier ones."""
+    fetched_dir: Path | None = None
+    """Folder that ``fathom data fetch`` fills with companies' statements; read at the start once it has tables."""
     databases: dict[str, SecretStr] = Field(default_factory=dict)
     """Databases that have tables of their own, by name: URLs of PostgreSQL (``postgresql://…``).
 

@@ -24,6 +24,7 @@ from fathom.services.datafetch.discovery.candidates import Associate, Parts, fin
 from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
+from fathom.services.datafetch.filling.store import TABLES
 from fathom.services.datafetch.parser.draft import NOT_UNDERSTOOD
 from fathom.services.datafetch.parser.question import Reader, Understanding
 from fathom.services.datafetch.programs.loading import ProgramLoader
@@ -155,7 +156,10 @@ class Engine:
 
     def _open(self) -> None:
         bundled = [(LIBRARY, self._config.data_dir)]
-        users = [(item.folder, item.data or item.folder) for item in self._config.semantic]
+        fetched = self._config.fetched_dir
+        filled = [(fetched, fetched)] if fetched is not None and (fetched / TABLES).is_file() else []
+        # A user's own tables override what was fetched.
+        users = [*filled, *((item.folder, item.data or item.folder) for item in self._config.semantic)]
         self.layer = load([*bundled, *users])
         # Before the names: the warehouse adds the indicators that only the tables know.
         self._warehouse = Warehouse(self.layer, self._config.threads, self._open_databases())

@@ -12,7 +12,7 @@ from fathom.core.errors import CorruptData, FailedPrecondition
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "8"
+HEAD = "9"
 """The newest revision in ``migrations/versions``."""
 REVISION_TABLE = "memory_revision"
 FOLDER = Path(__file__).parent / "migrations"

@@ -99,6 +99,14 @@ class Config(Settings):
     """Maximum size of one ingest stream, in MiB."""
     max_own_mb: int = Field(default=4_096, ge=1)
     """Maximum size of all files of callers' own corpora together, in MiB."""
+    ocr_pages: int = Field(default=30, ge=0, le=3_000)
+    """Scanned pages of one file that are read with the extra "ocr"; 0 reads none."""
+    ocr_pixels: int = Field(default=4_000_000, ge=100_000, le=40_000_000)
+    """Most pixels of a scanned page's picture; a larger page is drawn smaller.
+
+    A4 with 200 dots per inch has 3.9 million."""
+    ocr_seconds: int = Field(default=120, ge=1, le=3_600)
+    """Seconds of processor time for the scanned pages of one file; pages after that are named and not read."""
     http_host: str = "127.0.0.1"
     """Address of ``POST /retrieve``; pods use 0.0.0.0."""
     http_port: int = Field(default=-1, ge=-1, le=65_535)

@@ -17,16 +17,16 @@ from pathlib import Path
 from fathom.core.errors import FathomError, InvalidField, MissingExtra, NotFound
 from fathom.core.paging import read_token, unknown_token, write_token
 from fathom.core.retry import run_round
-from fathom.domain.decoding import Decoder
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, IngestBuffer, Item
 from fathom.services.retrieval.corpus.own import make_lifetimes
+from fathom.services.retrieval.corpus.parse.ocr import OcrLimits
 from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, CorpusState, refuse_if_broken
 from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
-from fathom.services.retrieval.corpus.whole_files import FILE_LIMITS, add_whole_file
+from fathom.services.retrieval.corpus.whole_files import FileReader, add_whole_file
 from fathom.services.retrieval.documents.model import EVERYTHING, MAX_ID_CHARS, Document, Filter, hash64, hash_content
 from fathom.services.retrieval.index.text import summarise, tokenise
 from fathom.services.retrieval.serving.exposure_log import ExposureLog
@@ -109,7 +109,7 @@ class Engine:
             config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
         )
         self.corpora = CorpusRegistry(config, store, self.encoders, self._make_database)
-        self._decoder = Decoder(FILE_LIMITS)
+        self._files = FileReader(OcrLimits(config.ocr_pages, config.ocr_pixels, config.ocr_seconds))
         self.executor = QueryExecutor(config, self.encoders)
         self._web = LazyWebCorpus(config.web)
         self._seen = ExposureLog(seen)
@@ -164,7 +164,7 @@ class Engine:
         await asyncio.gather(*self._duties, return_exceptions=True)
         await self.executor.close()
         await self._web.close()
-        self._decoder.close()
+        self._files.close()
         await self.corpora.close()
         await asyncio.to_thread(self.encoders.close)
 
@@ -394,7 +394,7 @@ class Engine:
     async def _end_file(self, intake: IngestBuffer) -> None:
         whole = await asyncio.to_thread(intake.end_file)
         if whole is not None:
-            await add_whole_file(self._decoder, intake, self._parsers[whole.media_type], whole)
+            await add_whole_file(self._files, intake, self._parsers[whole.media_type], whole)
 
 
 async def do_nothing() -> None:

@@ -326,6 +326,7 @@ def hit_to_proto(hit: Hit) -> pb.SearchHit:
         parent=document.parent,
         house=document.house,
         rating=document.rating,
+        ocr_confidence=document.ocr,
     )
 
 
@@ -345,4 +346,5 @@ def document_to_proto(document: Document, text: str) -> pb.Document:
         key=document.key,
         house=document.house,
         rating=document.rating,
+        ocr_confidence=document.ocr,
     )

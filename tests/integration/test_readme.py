@@ -59,6 +59,10 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         " fathom columns own --to columns.yaml'",
         "the folder is the reader's own",
     ),
+    'fathom data fetch AAPL MSFT --years 2015-2023 --agent "Name name@example.com"': (
+        "fathom data fetch --help",
+        "asks the SEC; tests/unit/datafetch/filling fetches from a recorded exchange",
+    ),
     "fathom train grpo --config examples/train/grpo.yaml": (
         "fathom train grpo --config examples/train/grpo.yaml trainer.total_training_steps=1 trainer.val_before_train=false"
         " data.train_batch_size=2 rollout.n=2 actor.ppo_mini_batch_size=2 trainer.output=trained model.name=readme",

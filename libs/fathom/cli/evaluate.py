@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from fathom.core.errors import InvalidField
+
+if TYPE_CHECKING:
+    from fathom.cli.records.set33 import Target
 
 app = typer.Typer(help="Measure a part of the system on labelled data.", no_args_is_help=True)
 
@@ -157,7 +161,9 @@ def public(
     judge: Annotated[
         str, typer.Option(help="Model or role that grades reports (deep_research_bench); needs a language model.")
     ] = "judge",
-    policy: Annotated[str, typer.Option(help="URL of a policy service, which has the judge; with --planner.")] = "",
+    policy: Annotated[
+        str, typer.Option(help="URL of a policy service, which has the judge and what writes SQL; with --planner.")
+    ] = "",
     home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
         ".fathom"
     ),
@@ -168,8 +174,6 @@ def public(
     written by the model itself, which is shown the tables, and run over them. The tasks of deep_research_bench have
     whole reports as answers, which a judge grades by the criteria of each task and citation by citation.
     """
-    from dataclasses import replace
-
     from fathom.cli.records import public as implementation
     from fathom.cli.records import research
     from fathom.cli.records.set33 import find_target
@@ -177,16 +181,19 @@ def public(
 
     draw = implementation.Draw(name, data, limit, seed)
     if name == REPORT_SET:
-        target = find_target(home, planner, "", gateway, model)
-        if policy:
-            target = replace(target, endpoints={**target.endpoints, "policy": policy})
+        target = choose_policy(find_target(home, planner, "", gateway, model), policy)
         raise typer.Exit(research.run(target, draw, output, judge))
     if find_set(name).corpus and planner and not gateway:
         raise InvalidField("gateway", f"is needed with --planner: the questions of {name} have passages")
-    if find_set(name).has_statements and planner:
-        raise InvalidField("planner", f"takes no questions of {name}, which are put to a model of the local stack")
-    target = find_target(home, planner, "", gateway, model)
+    if find_set(name).has_statements and planner and not policy:
+        raise InvalidField("policy", f"is needed with --planner: the questions of {name} are put to a model itself")
+    target = choose_policy(find_target(home, planner, "", gateway, model), policy)
     raise typer.Exit(implementation.run(target, draw, output))
+
+
+def choose_policy(target: Target, policy: str) -> Target:
+    """Return the target with the policy service at a URL, or as it is for ""."""
+    return replace(target, endpoints={**target.endpoints, "policy": policy}) if policy else target
 
 
 @app.command()

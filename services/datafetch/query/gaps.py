@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -11,6 +11,9 @@ from fathom.services.datafetch.query.periods import LATE_DAYS
 from fathom.services.datafetch.query.planner import Measure, Part
 from fathom.services.datafetch.query.result import find_empty, list_column_names
 from fathom.services.datafetch.warehouse.database import REGULAR
+
+# Days within which a company's fiscal year or quarter ends that is no calendar one.
+FISCAL_DAYS: Mapping[Frequency, int] = {Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
 
 
 def format_period(day: date, frequency: Frequency) -> str:
@@ -97,15 +100,18 @@ def explain_gaps(
         is_short = 0 < len(days) - len(empty) < query.tail and not any(day > last for day in empty)
         return found + (report_end(ident, name, measure, last, query, as_of) if is_short else [])
     found = []
-    if query.start and (first - query.start).days > LATE_DAYS:
+    late = FISCAL_DAYS.get(part.frequency, LATE_DAYS)
+    if query.start and (first - query.start).days > late:
         detail = f"{spec.name} of {name} begins on {first}"
         found.append(Missing(ident, "NO_DATA_IN_PERIOD", detail, spec.id, f"{query.start}..{first}", (str(first),)))
-    return found + report_end(ident, name, measure, last, query, as_of)
+    return found + report_end(ident, name, measure, last, query, as_of, late)
 
 
-def report_end(ident: str, name: str, measure: Measure, last: date, query: Query, as_of: date | None) -> list[Missing]:
-    """Return a missing item for a series that ends well before the end of the query."""
-    if not query.end or (query.end - last).days <= LATE_DAYS or (as_of is not None and last >= as_of):
+def report_end(
+    ident: str, name: str, measure: Measure, last: date, query: Query, as_of: date | None, late: int = LATE_DAYS
+) -> list[Missing]:
+    """Return a missing item for a series that ends more than ``late`` days before the end of the query."""
+    if not query.end or (query.end - last).days <= late or (as_of is not None and last >= as_of):
         return []
     detail = f"{measure.spec.name} of {name} ends on {last}"
     return [Missing(ident, "NO_DATA_IN_PERIOD", detail, measure.spec.id, f"{last}..{query.end}", (str(last),))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -77,6 +78,8 @@ class Planner:
 
     def __init__(self, layer: Layer, warehouse: Warehouse) -> None:
         self._layer, self._warehouse = layer, warehouse
+        # Derived indicators that some table has as such: totals of statements, which others report by parts alone.
+        self._stated = tuple(ident for ident in warehouse.stored if layer.indicators[ident].formula)
 
     def plan(self, query: Query) -> Plan:
         """Plan a query; raises ``InvalidField`` for a unit or a transform that does not apply to an indicator."""
@@ -250,7 +253,7 @@ class Planner:
         if owners:
             return owners
         if "economy" in spec.kinds:
-            node = expand_spec(spec, self._layer)
+            node = expand_spec(spec, self._layer.indicators)
             holders = [set(self._warehouse.list_entities(leaf)) for leaf in formulas.list_leaves(node)]
             # A formula needs all of its inputs for the same economy.
             found = sorted(set.intersection(*holders)) if holders else []
@@ -267,8 +270,10 @@ class Planner:
         plan.missing.append(Missing(subject, "NO_MATCH", detail, aspect=spec.id))
         return []
 
-    def _build_measure(self, spec: IndicatorSpec, query: Query) -> Measure:
-        node = expand_spec(spec, self._layer)
+    def _build_measure(
+        self, spec: IndicatorSpec, query: Query, known: Mapping[str, IndicatorSpec] | None = None
+    ) -> Measure:
+        node = expand_spec(spec, known or self._layer.indicators)
         if query.transform:
             if spec.text:
                 raise InvalidField("typed.transform", f"{spec.name} is a text, it has no {query.transform}")
@@ -280,8 +285,23 @@ class Planner:
             conversion = find_conversion(spec, query.unit, query.currency)
         return Measure(spec, node, inputs, conversion, query.transform)
 
+    def _prefer_stated(self, owner: EntitySpec, measure: Measure, query: Query) -> Measure:
+        """Return the measure with what a table states of the owner in the place of what would be derived."""
+        if not measure.spec.formula:
+            return measure
+        stated = {
+            ident: self._layer.indicators[ident].model_copy(update={"formula": ""})
+            for ident in self._stated
+            if self._warehouse.find_series(owner.id, ident) is not None
+        }
+        if not stated:
+            return measure
+        spec = stated.get(measure.spec.id, measure.spec)
+        return self._build_measure(spec, query, ChainMap(stated, self._layer.indicators))
+
     def _place_cell(self, owner: EntitySpec, measure: Measure, query: Query, plan: Plan) -> None:
         """Add a cell to the part of its frequency, or report why it cannot be computed."""
+        measure = self._prefer_stated(owner, measure, query)
         found = {leaf: self._warehouse.find_series(owner.id, leaf) for leaf in formulas.list_leaves(measure.node)}
         lacking = [leaf for leaf, where in found.items() if where is None]
         if lacking:
@@ -316,7 +336,7 @@ class Planner:
             detail = f"{measure.spec.name} of {owner.name} is in {unit}, which is no amount of money in {source}"
             plan.missing.append(Missing(owner.name, "NO_MATCH", detail, aspect=measure.spec.id))
             return
-        part = self._get_part(plan, density, regular)
+        part = self._get_part(plan, density, regular, measure)
         if owner not in part.entities:
             part.entities.append(owner)
         if measure.spec.id not in [item.spec.id for item in part.measures]:
@@ -324,9 +344,11 @@ class Planner:
         part.cells.add((owner.id, measure.spec.id))
         part.facts.update({(owner.id, leaf): where for leaf, where in facts.items()})
 
-    def _get_part(self, plan: Plan, density: Frequency, regular: bool) -> Part:
+    def _get_part(self, plan: Plan, density: Frequency, regular: bool, measure: Measure) -> Part:
         for part in plan.parts:
-            if (part.frequency, part.regular) == (density, regular):
+            # One column is computed in one way: what is stated of some and derived of others stands in two sheets.
+            is_same = all(one.node == measure.node for one in part.measures if one.spec.id == measure.spec.id)
+            if (part.frequency, part.regular) == (density, regular) and is_same:
                 return part
         plan.parts.append(Part(density, regular))
         return plan.parts[-1]
@@ -350,11 +372,11 @@ def name_conditions(query: Query, ids: Mapping[str, str]) -> Query:
     return replace(query, filters=filters, order=ids[query.order] if query.order else "")
 
 
-def expand_spec(spec: IndicatorSpec, layer: Layer) -> formulas.Node:
-    """Return the formula tree of an indicator, expanded down to stored indicators."""
-    if spec.id in layer.indicators or not spec.formula:
-        return formulas.expand(spec.id, layer.indicators)
-    return formulas.replace_leaves(formulas.parse(spec.formula, "typed.indicators"), layer.indicators, ("typed",))
+def expand_spec(spec: IndicatorSpec, known: Mapping[str, IndicatorSpec]) -> formulas.Node:
+    """Return the formula tree of an indicator, expanded down to stored indicators; ``known`` are all by their ids."""
+    if spec.id in known or not spec.formula:
+        return formulas.expand(spec.id, known)
+    return formulas.replace_leaves(formulas.parse(spec.formula, "typed.indicators"), known, ("typed",))
 
 
 def pluralise(kind: str) -> str:

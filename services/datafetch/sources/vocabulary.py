@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from pydantic import Field
@@ -17,8 +18,13 @@ FILE = Path(__file__).with_name("vocabulary.yaml")
 
 
 class Concept(Settings):
-    """Fields of company statements with the same meaning, and their names."""
+    """Fields of company statements with the same meaning, and their names.
 
+    ``id`` is the indicator under which their figures are stored, ``statement`` where they stand.
+    """
+
+    id: str
+    statement: Literal["income", "balance", "cash"]
     fields: list[str] = Field(min_length=1)
     names: list[str] = Field(min_length=1)
 
@@ -45,6 +51,7 @@ class Vocabulary:
     concepts: dict[str, tuple[str, ...]]
     series: dict[str, str]
     countries: dict[str, str]
+    items: tuple[Concept, ...] = ()
 
     @classmethod
     def read(cls, path: Path = FILE) -> Vocabulary:
@@ -54,6 +61,7 @@ class Vocabulary:
             {normal(name): tuple(item.fields) for item in file.concepts for name in item.names},
             {normal(name): item.id for item in file.series for name in item.names},
             {normal(name): code for code, names in file.countries.items() for name in names},
+            tuple(file.concepts),
         )
 
     def find_fields(self, words: Sequence[str]) -> tuple[str, ...]:

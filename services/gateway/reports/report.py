@@ -166,7 +166,8 @@ def describe_source(item: trajectory.Material, number: int, language: str) -> So
         day = passage.publish_time.ToDatetime().date().isoformat() if passage.HasField("publish_time") else ""
         # Only addresses of the web: a source may be the name of a file, and links of other schemes could run something.
         url = next((text for text in (passage.source, passage.id) if text.startswith(("http://", "https://"))), "")
-        origin = " · ".join(part for part in (passage.source, page, day) if part)
+        recognized = f"OCR {passage.ocr_confidence:.0%}".replace("%", " %") if passage.ocr_confidence else ""
+        origin = " · ".join(part for part in (passage.source, page, recognized, day) if part)
         return Source(number, passage.title or passage.id, origin, cut(passage.text), url)
     if item.HasField("sheet"):
         return Source(number, item.sheet.title or item.variable, describe_origin(item.sheet, language))

@@ -51,6 +51,9 @@ STANCES = Table(
     Column("view", Text, nullable=False),
     Column("run", Text, nullable=False),
     Column("created", Double, nullable=False),
+    # Seconds since the epoch, 0 for one that is there: an emptied row stays for a while, so that the request that wrote
+    # it does not bring it back when it is delivered again.
+    Column("deleted", Double, nullable=False, server_default="0"),
     UniqueConstraint("tenant", "principal", "request", name="stances_by_request"),
     Index("stances_of_entity", "tenant", "principal", "entity", "created"),
 )

@@ -143,10 +143,14 @@ class Search:
 
 
 def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:
-    """Return file and page of a passage, "file p. 3"; nothing for a whole document of the corpus of all."""
+    """Return file and page of a passage, "file p. 3"; nothing for a whole document of the corpus of all.
+
+    A page that was read by character recognition is "file p. 3 (OCR 97 %)".
+    """
     if not (item.page or item.parent or corpus):
         return {}
-    return {"place": f"{item.source} p. {item.page}" if item.page else item.source}
+    recognized = f" (OCR {item.ocr_confidence:.0%})".replace("%", " %") if item.ocr_confidence else ""
+    return {"place": f"{item.source} p. {item.page}{recognized}" if item.page else item.source}
 
 
 def name_report(item: pb.SearchHit | pb.Document) -> dict[str, str]:

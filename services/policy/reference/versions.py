@@ -19,8 +19,8 @@ from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.reading import say
 
-# A citation of a file ends with the page.
-PAGE = re.compile(r" p\. \d+$")
+# A citation of a file ends with the page, and how surely it was read where that is a scan.
+PAGE = re.compile(r" p\. \d+( \(OCR \d+ %\))?$")
 # Share of the shorter name's words that the other one has.
 ALIKE = 2 / 3
 

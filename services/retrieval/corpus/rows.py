@@ -13,6 +13,8 @@ from fathom.services.retrieval.corpus.parse import JSONL as JSONL_TYPES
 from fathom.services.retrieval.corpus.parse import MEDIA_TYPES, ParsedDocument, ParseIssue, parse
 from fathom.services.retrieval.corpus.parse.jsonl import decode
 from fathom.services.retrieval.corpus.parse.model import Limits, Unreadable
+from fathom.services.retrieval.corpus.parse.ocr import RecognizedPage
+from fathom.services.retrieval.corpus.parse.pdf import NO_PAGES
 from fathom.services.retrieval.corpus.parse.records import read_record
 from fathom.services.retrieval.corpus.passages import cut_passages
 from fathom.services.retrieval.documents.model import CONTENT_ID_CHARS, PLACE_FIELD, Document, parse_document
@@ -34,10 +36,13 @@ class Issue:
     source: str = ""
     lost: bool = True
     """False when the document was still added, incomplete."""
+    scan: int = 0
+    """Number of the page that is a picture without text, from 1; 0 for another issue."""
 
 
-Parse = Callable[[bytes, str, str, "datetime | None"], Iterable[Document | Issue]]
-"""Parses a whole file: documents and issues from its bytes, media type, source, and day where it does not say one."""
+Parse = Callable[[bytes, str, str, "datetime | None", Mapping[int, RecognizedPage]], Iterable[Document | Issue]]
+"""Parses a whole file: documents and issues from its bytes, media type, source, day where it does not say one, and
+scanned pages as they were recognized."""
 
 
 def list_parsers() -> Mapping[str, Parse]:
@@ -46,10 +51,14 @@ def list_parsers() -> Mapping[str, Parse]:
 
 
 def read_file(
-    data: bytes, media_type: str, source: str, published: datetime | None = None
+    data: bytes,
+    media_type: str,
+    source: str,
+    published: datetime | None = None,
+    recognized: Mapping[int, RecognizedPage] = NO_PAGES,
 ) -> Iterator[Document | Issue]:
     """Parse a whole file, texts as passages; raise ``MissingExtra`` without a library, ``PayloadTooLarge``."""
-    for item in parse(data, media_type, source):
+    for item in parse(data, media_type, source, recognized=recognized):
         if isinstance(item, ParsedDocument) and item.place == WHOLE:
             yield from make_passages(replace(item, published=item.published or published), source)
         else:
@@ -66,7 +75,13 @@ def make_passages(item: ParsedDocument, source: str) -> Iterator[Document | Issu
     passages = cut_passages(item)
     for number, passage in enumerate(passages, start=1):
         is_whole = len(passages) == 1
-        place = {"page": passage.page, "offset": passage.offset, "key": source, "parent": "" if is_whole else version}
+        place: dict[str, object] = {
+            "page": passage.page,
+            "offset": passage.offset,
+            "key": source,
+            "parent": "" if is_whole else version,
+            "ocr": float(item.ocr.get(passage.page, 0.0)),
+        }
         row = {PLACE_FIELD: place, "id": version if is_whole else f"{version}-{number}"}
         yield convert(replace(item, title=title, text=passage.text), source, row)
 
@@ -110,7 +125,7 @@ def convert(
     place = PLACE.fullmatch(item.place)
     line = int(place.group(1)) if place else 0
     if isinstance(item, ParseIssue):
-        return Issue(line, item.reason if place else f"{item.place}: {item.reason}", source, item.lost)
+        return Issue(line, item.reason if place else f"{item.place}: {item.reason}", source, item.lost, item.scan)
     row: dict[str, object] = {
         "title": item.title, "text": item.text, "source": item.source, "type": item.type, "language": item.language,
         "entities": list(item.entities), "published": item.published.isoformat() if item.published else "",

@@ -15,7 +15,7 @@ from fathom.core.ids import content_hash
 
 DOCUMENTS = "documents.jsonl"
 # Fields of passages, versions and reports, in a row as one field of a name that no corpus of others has.
-PLACE, PLACE_FIELD = frozenset({"parent", "page", "offset", "key", "house", "rating"}), "_place"
+PLACE, PLACE_FIELD = frozenset({"parent", "page", "offset", "key", "house", "rating", "ocr"}), "_place"
 # Type of the row that says when a source was deleted, which no search shows; none that anybody would give a document.
 DELETED = "_deleted"
 # Ids go into error messages and page tokens; a text beyond five million characters is not one document.
@@ -51,6 +51,8 @@ class Document:
     """House whose analysts wrote a report, as it is written there; "" for other documents."""
     rating: str = ""
     """Recommendation of a report, in its own word; "" for none."""
+    ocr: float = 0.0
+    """Confidence, up to 1, of a page that was read by character recognition; 0 for text that the file has itself."""
 
     @property
     def version(self) -> str:
@@ -187,9 +189,9 @@ def read_place(row: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(place, dict) or set(place) - PLACE:
         raise ValueError(f"{PLACE_FIELD} is no place of a passage")
     for name, value in place.items():
-        wanted = int if name in ("page", "offset") else str
+        wanted = {"page": int, "offset": int, "ocr": float}.get(name, str)
         if not isinstance(value, wanted) or isinstance(value, bool):
-            raise ValueError(f"{name} is no {'number' if wanted is int else 'text'}")
+            raise ValueError(f"{name} is no {'text' if wanted is str else 'number'}")
     return place
 
 

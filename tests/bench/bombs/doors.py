@@ -52,10 +52,11 @@ def open_import_table() -> Open:
 
 def open_ingest() -> Open:
     from fathom.services.retrieval.corpus.ingest import Chunk, IngestBuffer
+    from fathom.services.retrieval.corpus.parse.ocr import OcrLimits
     from fathom.services.retrieval.corpus.rows import list_parsers, read_file
-    from fathom.services.retrieval.corpus.whole_files import FILE_LIMITS, add_whole_file
+    from fathom.services.retrieval.corpus.whole_files import FileReader, add_whole_file
 
-    decoder = Decoder(FILE_LIMITS)
+    reader = FileReader(OcrLimits())
 
     async def ingest(data: bytes, kind: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +65,7 @@ def open_ingest() -> Open:
                 intake.add_chunk(Chunk(data, kind, "bomb"))
                 whole = intake.end_file()
                 if whole is not None:
-                    await add_whole_file(decoder, intake, read_file, whole)
+                    await add_whole_file(reader, intake, read_file, whole)
                 return f"{intake.added} added; {'; '.join(issue.message[:60] for issue in intake.issues[:1])}"
             finally:
                 intake.close()

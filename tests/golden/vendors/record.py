@@ -50,6 +50,40 @@ ASSETS = [
     {"end": "2022-09-24", "val": 352755000000, "accn": "0000320193-22-000108", "fy": 2022, "fp": "FY", "form": "10-K", "filed": "2022-10-28"},
     {"end": "2023-09-30", "val": 352583000000, "accn": "0000320193-23-000106", "fy": 2023, "fp": "FY", "form": "10-K", "filed": "2023-11-03"},
 ]  # fmt: skip
+# A figure as companies report it: two years, the earlier one repeated a year later, and a quarter between them.
+YEAR_2022 = {
+    "start": "2021-09-26",
+    "end": "2022-09-24",
+    "accn": "0000320193-22-000108",
+    "fy": 2022,
+    "fp": "FY",
+    "form": "10-K",
+    "filed": "2022-10-28",
+}
+AGAIN_2022 = {**YEAR_2022, "accn": "0000320193-23-000106", "fy": 2023, "filed": "2023-11-03"}
+QUARTER = {
+    "start": "2022-09-25",
+    "end": "2022-12-31",
+    "accn": "0000320193-23-000006",
+    "fy": 2023,
+    "fp": "Q1",
+    "form": "10-Q",
+    "filed": "2023-02-03",
+}
+YEAR_2023 = {
+    "start": "2022-09-25",
+    "end": "2023-09-30",
+    "accn": "0000320193-23-000106",
+    "fy": 2023,
+    "fp": "FY",
+    "form": "10-K",
+    "filed": "2023-11-03",
+}
+REPORTED = {
+    "RevenueFromContractWithCustomerExcludingAssessedTax": ("USD", 394328000000, 117154000000, 383285000000),
+    "NetIncomeLoss": ("USD", 99803000000, 29998000000, 96995000000),
+    "EarningsPerShareDiluted": ("USD/shares", 6.11, 1.88, 6.13),
+}  # fmt: skip
 GDP = {2021: 17820459508852.2, 2022: 17881783387000.9, 2023: None}
 SESSIONS = [date(2024, 1, 2), date(2024, 1, 3), date(2024, 1, 4)]
 
@@ -167,6 +201,18 @@ def play_edgar(address: str) -> Rows:
     ]
 
 
+def play_edgar_facts(address: str) -> Rows:
+    redirect_requests(address)
+    client = importlib.import_module("sec_edgar_api").EdgarClient(user_agent="Fathom test@example.com")
+    return [
+        {"concept": tag, "unit": unit, "end": fact["end"], "value": float(fact["val"]), "filed": fact["filed"]}
+        for concepts in client.get_company_facts(cik="320193")["facts"].values()
+        for tag, found in concepts.items()
+        for unit, facts in found["units"].items()
+        for fact in facts
+    ]
+
+
 def answer_eastmoney() -> Answers:
     data = {"code": "600519", "market": 1, "name": "贵州茅台", "decimal": 2, "klines": KLINES}
     return {"/api/qt/stock/kline/get": json.dumps({"rc": 0, "rt": 17, "data": data}, ensure_ascii=False)}
@@ -234,7 +280,19 @@ def answer_edgar() -> Answers:
         "entityName": "Apple Inc.",
         "units": {"USD": ASSETS},
     }
-    return {"/api/xbrl/companyconcept/CIK0000320193/us-gaap/Assets.json": json.dumps(found)}
+    concepts = {"Assets": {"label": "Assets", "description": "", "units": {"USD": ASSETS}}}
+    for tag, (unit, first, quarter, second) in REPORTED.items():
+        values = ((YEAR_2022, first), (AGAIN_2022, first), (QUARTER, quarter), (YEAR_2023, second))
+        concepts[tag] = {
+            "label": tag,
+            "description": "",
+            "units": {unit: [{**at, "val": value} for at, value in values]},
+        }
+    company = {"cik": 320193, "entityName": "Apple Inc.", "facts": {"us-gaap": concepts}}
+    return {
+        "/api/xbrl/companyconcept/CIK0000320193/us-gaap/Assets.json": json.dumps(found),
+        "/api/xbrl/companyfacts/CIK0000320193.json": json.dumps(company),
+    }
 
 
 CLIENTS: dict[str, tuple[str, Callable[[], Answers], Callable[[str], Rows]]] = {
@@ -247,12 +305,17 @@ CLIENTS: dict[str, tuple[str, Callable[[], Answers], Callable[[str], Rows]]] = {
 }
 
 
+# What a vendor's client reads besides, recorded as "read_facts".
+FACTS: dict[str, Callable[[str], Rows]] = {"edgar": play_edgar_facts}
+
+
 def record(vendor: str) -> None:
     """Play one client against its vendor's answers and write the exchange."""
     client, answer, play = CLIENTS[vendor]
     answers = answer()
     with serving(answers) as (address, asked):
         rows = play(address)
+        facts = FACTS[vendor](address) if vendor in FACTS else []
     content = {
         "vendor": vendor,
         "client": f"{client} {importlib.metadata.version(client)}",
@@ -260,6 +323,7 @@ def record(vendor: str) -> None:
         "asked": list(dict.fromkeys(asked)),
         "answers": answers,
         "read": rows,
+        **({"read_facts": facts} if facts else {}),
     }
     text = json.dumps(content, ensure_ascii=False, indent=1, default=float) + "\n"
     (HERE / f"{vendor}.json").write_text(text, encoding="utf-8")

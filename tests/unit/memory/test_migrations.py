@@ -127,7 +127,7 @@ async def test_a_database_ahead_is_refused_and_left_alone(tmp_path: Path) -> Non
         # Releases before Alembic know no revision, but refuse a file by this number.
         assert db.execute("pragma user_version").fetchone() == (3,)
         db.execute(f"update {REVISION_TABLE} set version_num = '99'")
-    with pytest.raises(errors.FailedPrecondition, match="is of revision 99, and this version of Fathom knows 8"):
+    with pytest.raises(errors.FailedPrecondition, match="is of revision 99, and this version of Fathom knows 9"):
         await Engine(path).start()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute(f"select version_num from {REVISION_TABLE}").fetchall() == [("99",)]

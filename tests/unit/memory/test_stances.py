@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import Conflict, InvalidField, NotFound
@@ -88,3 +90,32 @@ async def test_a_view_is_deleted_by_its_owner_alone_and_no_longer_found(engine: 
         for unknown in (gone.id, "a\0b"):
             with pytest.raises(NotFound):
                 await engine.stances.delete(unknown)
+
+
+async def test_a_deleted_view_does_not_come_back_when_its_request_is_delivered_again(engine: Engine) -> None:
+    stored = await engine.stances.record("r1", ROSE)
+    await engine.stances.delete(stored.id)
+    again = await engine.stances.record("r1", ROSE)
+    assert replace(again, created=stored.created) == stored
+    assert await engine.stances.list() == ([], "")
+    with pytest.raises(NotFound):
+        await engine.stances.delete(again.id)
+    # Nothing of what it said is kept.
+    rows = await engine.database.run_transaction(lambda db: db.execute(text("select * from stances")).mappings().all())
+    assert [(row["entity"], row["measure"], row["view"], row["run"], row["value"]) for row in rows] == [
+        ("", "", "", "", 0)
+    ]
+
+
+async def test_what_a_deletion_leaves_goes_after_its_time(place: Path | str) -> None:
+    now = [1_000_000.0]
+    engine = Engine(place, clock=lambda: now[0])
+    await engine.start()
+    try:
+        await engine.stances.delete((await engine.stances.record("r1", ROSE)).id)
+        now[0] += module.TOMBSTONE_S + 1
+        await engine.stances.record("r2", replace(ROSE, value=1.0))
+        assert (await engine.stances.record("r1", ROSE)).value == ROSE.value
+        assert [one.value for one in (await engine.stances.list())[0]] == [ROSE.value, 1.0]
+    finally:
+        await engine.close()

@@ -7,7 +7,7 @@ their own files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.message import Message
 
 from fathom.core.errors import InvalidField, PayloadTooLarge
@@ -15,8 +15,9 @@ from fathom.services.retrieval.corpus.parse.html import read_html, read_text
 from fathom.services.retrieval.corpus.parse.jsonl import read_jsonl
 from fathom.services.retrieval.corpus.parse.mail import read_mail
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue
+from fathom.services.retrieval.corpus.parse.ocr import RecognizedPage
 from fathom.services.retrieval.corpus.parse.office import read_docx, read_pptx
-from fathom.services.retrieval.corpus.parse.pdf import read_pdf
+from fathom.services.retrieval.corpus.parse.pdf import NO_PAGES, read_pdf
 from fathom.services.retrieval.corpus.parse.table import read_csv, read_parquet
 
 __all__ = ["MEDIA_TYPES", "Limits", "ParseIssue", "ParsedDocument", "guess_media_type", "parse"]
@@ -32,7 +33,6 @@ PPTX = ("application/vnd.openxmlformats-officedocument.presentationml.presentati
 MAIL = ("message/rfc822",)
 MEDIA_TYPES = (*JSONL, *PARQUET, *CSV, *HTML, *TEXT, *PDF, *DOCX, *PPTX, *MAIL)
 READERS = {
-    PDF: read_pdf,
     DOCX: read_docx,
     PPTX: read_pptx,
     MAIL: read_mail,
@@ -58,13 +58,18 @@ SUFFIXES = {
 
 
 def parse(
-    data: bytes, media_type: str, source: str, limits: Limits | None = None
+    data: bytes,
+    media_type: str,
+    source: str,
+    limits: Limits | None = None,
+    recognized: Mapping[int, RecognizedPage] = NO_PAGES,
 ) -> Iterator[ParsedDocument | ParseIssue]:
     """Yield the documents of a file, and an issue for each unreadable part, in the file's order.
 
-    ``media_type`` may carry a charset (``text/html; charset=gbk``); ``source`` names the file in every result. Raises
-    at once ``InvalidField("media_type")`` for one that is not in ``MEDIA_TYPES`` and ``PayloadTooLarge``;
-    ``MissingExtra`` on the first step when the format's library is not installed.
+    ``media_type`` may carry a charset (``text/html; charset=gbk``); ``source`` names the file in every result, and
+    ``recognized`` has the scanned pages of a PDF that were read (``ocr.recognize_pages``). Raises at once
+    ``InvalidField("media_type")`` for one that is not in ``MEDIA_TYPES`` and ``PayloadTooLarge``; ``MissingExtra`` on
+    the first step when the format's library is not installed.
     """
     bounds = limits or Limits()
     kind, charset = split_media_type(media_type)
@@ -72,6 +77,8 @@ def parse(
         raise InvalidField("media_type", f"{kind or 'empty'} is none of {', '.join(MEDIA_TYPES)}")
     if len(data) > bounds.file_bytes:
         raise PayloadTooLarge(len(data), bounds.file_bytes)
+    if kind in PDF:
+        return read_pdf(data, source, bounds, recognized)
     for kinds, read in READERS.items():
         if kind in kinds:
             return read(data, source, bounds)

@@ -36,6 +36,8 @@ class ParsedDocument:
     """House of a report's analysts, and what they recommend."""
     rating: str = ""
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    ocr: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Confidence, 0 to 1, of the pages that were read by character recognition, by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class ParseIssue:
     place: str
     reason: str
     lost: bool = True
+    scan: int = 0
+    """Number of the page when it is a picture that character recognition may read, else 0."""
 
     def __str__(self) -> str:
         return f"{self.source}, {self.place}: {self.reason}"
@@ -73,6 +77,10 @@ class Limits:
 
 class Unreadable(ValueError):
     """A part of a file is malformed; the message becomes the issue's reason."""
+
+
+class Scan(Unreadable):
+    """A page is a picture without text."""
 
 
 def format_reason(error: Exception) -> str:

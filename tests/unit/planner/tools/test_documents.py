@@ -38,7 +38,8 @@ class TwoCorpora:
 
     HITS: ClassVar = {
         "docs_1": [
-            pb.SearchHit(id=f"memo-{n}", title="memo", source="memo.pdf", page=n, parent="memo") for n in (1, 2)
+            pb.SearchHit(id="memo-1", title="memo", source="memo.pdf", page=1, parent="memo"),
+            pb.SearchHit(id="memo-2", title="memo", source="memo.pdf", page=2, parent="memo", ocr_confidence=0.971),
         ],
         "docs_2": [pb.SearchHit(id="lease", title="Lease of Oslo", source="lease.docx")],
     }
@@ -53,7 +54,13 @@ class TwoCorpora:
         self.fetched.append((request.corpus, request.enforce_seen_by_run))
         hit = next(hit for hit in self.HITS[request.corpus] if hit.id == request.ids[0])
         document = pb.Document(
-            id=hit.id, title=hit.title, source=hit.source, page=hit.page, parent=hit.parent, text="x"
+            id=hit.id,
+            title=hit.title,
+            source=hit.source,
+            page=hit.page,
+            parent=hit.parent,
+            text="x",
+            ocr_confidence=hit.ocr_confidence,
         )
         return pb.FetchResponse(results=[pb.FetchResult(status=OK, document=document)])
 
@@ -82,20 +89,20 @@ async def test_a_hit_shows_a_model_id_time_title_and_summary_alone() -> None:
     assert hit == {"id": "d1", "time": "", "title": "Rates", "summary": "They fell."}
 
 
-async def test_several_corpora_give_their_best_in_turn_and_citations_name_file_and_page() -> None:
+async def test_several_corpora_give_their_best_in_turn_and_citations_name_file_page_and_ocr() -> None:
     clients: Any = SimpleNamespace(retrieval=TwoCorpora())
     shown, corpora = ShownDocuments("run_1"), ("docs_1", "docs_2")
     tools = Registry([Search(clients, corpora, None, 1.0, shown), Fetch(clients, corpora, None, 1.0, shown)], 4)
     found = await tools.call("id", ToolCall("c", "search", '{"intent": "look", "query": "rent"}'))
     hits = json.loads(found.content)["hits"]
     assert [(hit["id"], hit["corpus"], hit["place"]) for hit in hits] == [
-        ("memo-1", "docs_1", "memo.pdf p. 1"), ("lease", "docs_2", "lease.docx"), ("memo-2", "docs_1", "memo.pdf p. 2"),
+        ("memo-1", "docs_1", "memo.pdf p. 1"), ("lease", "docs_2", "lease.docx"), ("memo-2", "docs_1", "memo.pdf p. 2 (OCR 97 %)"),
     ]  # fmt: skip
     titles = []
     for ident in ("lease", "memo-2"):
         read = await tools.call("id", ToolCall("c", "fetch", json.dumps({"intent": "read", "id": ident})))
         titles += [item.item.title for item in read.material]
-    assert titles == ["Lease of Oslo, lease.docx", "memo.pdf p. 2"]
+    assert titles == ["Lease of Oslo, lease.docx", "memo.pdf p. 2 (OCR 97 %)"]
     assert clients.retrieval.fetched == [("docs_2", ""), ("docs_1", "")]
     step: Any = SimpleNamespace(results=(found,))
     assert ShownDocuments.from_steps("run_1", [step]).ids == {"memo-1": "docs_1", "lease": "docs_2", "memo-2": "docs_1"}

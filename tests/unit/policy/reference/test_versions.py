@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fathom.services.policy.reference.versions import are_alike, find_day
+from fathom.services.policy.reference.versions import are_alike, find_day, name_source
 from tests.unit.policy.reference.test_answerability import LEASE, make_question
 
 AMENDED = LEASE.replace("1,240,000", "1,310,000")
@@ -92,3 +92,8 @@ def test_a_day_is_that_of_publication_or_the_only_one_of_the_name() -> None:
     assert find_day({"place": "memo 2026-05-14.docx", "time": "2026-06-01"}) == "2026-06-01"
     assert find_day({"place": "prices 2026-01-01 to 2026-03-31.csv"}) == ""
     assert find_day({"place": "prices 2026-02-31.csv"}) == ""
+
+
+def test_the_file_of_a_place_is_without_page_and_how_surely_it_was_read() -> None:
+    places = ("lease.pdf p. 2", "lease.pdf p. 2 (OCR 97 %)", "lease.pdf")
+    assert {name_source({"place": place}) for place in places} == {"lease.pdf"}

@@ -15,7 +15,9 @@ from fathom.transport.store.memory import MemoryStore
 
 @pytest.fixture
 async def empty_engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    engine = Engine(Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path), MemoryStore(), list_parsers())
+    # Character recognition has tests of its own: it loads models of some hundred megabytes.
+    config = Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path, ocr_pages=0)
+    engine = Engine(config, MemoryStore(), list_parsers())
     await engine.start()
     yield engine
     await engine.close()

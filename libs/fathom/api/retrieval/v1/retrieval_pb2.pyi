@@ -60,7 +60,7 @@ class SearchRequest(_message.Message):
     def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ..., ranking: _Optional[_Union[Ranking, str]] = ..., run: _Optional[str] = ...) -> None: ...
 
 class SearchHit(_message.Message):
-    __slots__ = ("id", "publish_time", "title", "summary", "score", "source", "page", "parent", "house", "rating")
+    __slots__ = ("id", "publish_time", "title", "summary", "score", "source", "page", "parent", "house", "rating", "ocr_confidence")
     ID_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class SearchHit(_message.Message):
     PARENT_FIELD_NUMBER: _ClassVar[int]
     HOUSE_FIELD_NUMBER: _ClassVar[int]
     RATING_FIELD_NUMBER: _ClassVar[int]
+    OCR_CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     id: str
     publish_time: _timestamp_pb2.Timestamp
     title: str
@@ -81,7 +82,8 @@ class SearchHit(_message.Message):
     parent: str
     house: str
     rating: str
-    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., house: _Optional[str] = ..., rating: _Optional[str] = ...) -> None: ...
+    ocr_confidence: float
+    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., house: _Optional[str] = ..., rating: _Optional[str] = ..., ocr_confidence: _Optional[float] = ...) -> None: ...
 
 class SearchResult(_message.Message):
     __slots__ = ("status", "hits")
@@ -120,7 +122,7 @@ class FetchRequest(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key", "own", "house", "rating")
+    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset", "key", "own", "house", "rating", "ocr_confidence")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +138,7 @@ class Document(_message.Message):
     OWN_FIELD_NUMBER: _ClassVar[int]
     HOUSE_FIELD_NUMBER: _ClassVar[int]
     RATING_FIELD_NUMBER: _ClassVar[int]
+    OCR_CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
     text: str
@@ -151,7 +154,8 @@ class Document(_message.Message):
     own: bool
     house: str
     rating: str
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ..., own: bool = ..., house: _Optional[str] = ..., rating: _Optional[str] = ...) -> None: ...
+    ocr_confidence: float
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ..., key: _Optional[str] = ..., own: bool = ..., house: _Optional[str] = ..., rating: _Optional[str] = ..., ocr_confidence: _Optional[float] = ...) -> None: ...
 
 class FetchResult(_message.Message):
     __slots__ = ("status", "document", "next_page_token")

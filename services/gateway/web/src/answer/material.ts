@@ -17,11 +17,14 @@ export function titleOf(item: Item, views: SheetView[]): string {
 
 export const Title = ({ item }: { item: Item }): string => titleOf(item, useSheetViews());
 
+// How surely a scanned page was read; "" for text of the file itself.
+const recognized = (confidence: number): string => (confidence ? `OCR ${Math.round(100 * confidence)} %` : "");
+
 // A page as both languages say it; "" for what has no pages.
 export const pageOf = (page: number): string => (page ? (language() === "zh" ? `第 ${page} ${word("page")}` : `${word("page")} ${page}`) : "");
 
 export function originOf(item: Item): string {
-  if (item.passage) return [item.passage.source, pageOf(item.passage.page), day(item.passage.publish_time)].filter(Boolean).join(" · ");
+  if (item.passage) return [item.passage.source, pageOf(item.passage.page), recognized(item.passage.ocr_confidence), day(item.passage.publish_time)].filter(Boolean).join(" · ");
   if (item.sheet) {
     const { sources, asOf } = provenance(item.sheet);
     const size = sizeOf(item.sheet);

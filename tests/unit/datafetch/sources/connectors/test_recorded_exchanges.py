@@ -35,6 +35,8 @@ REQUESTS = {
     "worldbank": DataRequest(Kind.SERIES, "NY.GDP.MKTP.CD", start=date(2021, 1, 1), end=date(2023, 12, 31), entity="CHN"),
     "edgar": DataRequest(Kind.STATEMENTS, "320193", ("Assets",)),
 }  # fmt: skip
+# What a connector is asked for besides; the client's rows of it are recorded as "read_facts".
+FURTHER = {"edgar": DataRequest(Kind.STATEMENTS, "320193")}
 # Parameters of the clients in which a connector differs on purpose.
 DIFFERENT = {
     # A constant of the vendor's page, which the answer does not depend on as far as it is documented; one column more.
@@ -108,6 +110,13 @@ async def test_a_connector_asks_and_reads_as_the_client_does(
     # A period without a value is no row of a series from the World Bank, and one without a value from FRED.
     rows = list_rows(found.table, wanted)
     assert [row for row in rows if None not in row.values()] == [row for row in wanted if None not in row.values()]
+    if vendor in FURTHER:
+        every = recording["read_facts"]
+        further = list_rows((await source.fetch(FURTHER[vendor])).table, every)
+        # A report that only repeats a figure is no vintage of it.
+        assert len(every) > len(further)
+        assert {tuple(row.values())[:-1] for row in further} == {tuple(row.values())[:-1] for row in every}
+        assert all(row in every for row in further)
     for theirs in map(urllib.parse.urlsplit, recording["asked"]):
         path = theirs.path.replace(LANGUAGE, "/")
         same = [one for one in asked if one.path == path]
