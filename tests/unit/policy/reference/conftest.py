@@ -201,14 +201,14 @@ def drive() -> Drive:
             talk.token_ids += [*completion.prompt_token_ids, *completion.sampled_token_ids]
             talk.messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
             covered = len(talk.messages)
-            [call] = completion.tool_calls
-            arguments = json.loads(call.arguments_json)
-            talk.calls.append((call.name, arguments))
-            if call.name == "finish":
-                return talk
-            head, body = world.call(call.name, arguments)
-            talk.results.append(json.dumps(head, ensure_ascii=False) + (f"\n\n{body}" if body else ""))
-            talk.messages.append(Message(Role.TOOL, talk.results[-1], tool_call_id=call.id))
+            for call in completion.tool_calls:
+                arguments = json.loads(call.arguments_json)
+                talk.calls.append((call.name, arguments))
+                if call.name == "finish":
+                    return talk
+                head, body = world.call(call.name, arguments)
+                talk.results.append(json.dumps(head, ensure_ascii=False) + (f"\n\n{body}" if body else ""))
+                talk.messages.append(Message(Role.TOOL, talk.results[-1], tool_call_id=call.id))
             if index + 1 == nudge_after:
                 talk.messages.append(Message(Role.USER, "This is the last round: call `finish` now."))
         raise AssertionError("did not finish")
