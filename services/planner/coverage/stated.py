@@ -18,7 +18,7 @@ KINDS = {
     "measures": SlotKind.MEASURE,
     "parameters": SlotKind.PARAMETER,
 }
-MAX_CHARS = 120
+MAX_CHARS = 240
 # Why a part is open that the model has named as open itself.
 STATED = "the answer says so"
 

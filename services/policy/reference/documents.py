@@ -10,6 +10,7 @@ from typing import Any
 from fathom.domain.text.terms import YEAR, Part, find_within, is_about, list_words
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.passages.answerability import Quoted, Rater, quote_parts
+from fathom.services.policy.reference.passages.windows import quote_window
 from fathom.services.policy.reference.reading import Reading, say
 from fathom.services.policy.reference.versions import are_alike, find_day, name_source
 
@@ -19,6 +20,7 @@ MAX_READ = 4
 CELLS = re.compile(r"\([A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?(?:, [A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?)*\)$")
 # Files of nearly the same name that are read beside the one that answers.
 MOST_ALIKE = 2
+MOST_NEAREST = 3
 # Share of the greatest probability from which on the name of a row decides.
 NEARLY = 0.5
 
@@ -37,19 +39,42 @@ class Quotation:
     """File of the user's own from which it is; "" for other documents."""
     day: str = ""
     """Day of that file, if known."""
+    around: str = ""
+    """The quotation with what stands before and behind it, for a reader who has to judge it."""
+    place: str = ""
+    """File and page of the user's own."""
+
+    def is_behind(self, others: Sequence[Quotation]) -> bool:
+        """Return whether one of some others was read before it: what the search ranks first is read first."""
+        return any(one.material < self.material for one in others)
 
     def write(self, is_zh: bool) -> str:
         """Return the paragraph of an answer."""
-        return say("quote" if self.is_answer else "nearest", is_zh, self.title, self.text, f"[{self.material}]")
+        name = self.place if self.place.startswith(self.title) else join_names(self.title, self.place)
+        text = self.text if self.is_answer else self.around or self.text
+        return say("quote" if self.is_answer else "nearest", is_zh, name, text, f"[{self.material}]")
 
 
-def choose_hit(conversation: Conversation, rater: Rater) -> str:
-    """Return the id of the found document that is read next, the likeliest by its summary first; "" for none."""
+def join_names(title: str, place: str) -> str:
+    """Return a title with its place; one without a place as it is."""
+    return f"{title}, {place}" if place else title
+
+
+def choose_hits(conversation: Conversation, rater: Rater) -> list[str]:
+    """Return the ids of the found documents that are read next, none where enough were read."""
     hits = [hit for step in conversation.of("search") if step.is_ok for hit in step.head.get("hits", ())]
     read = [str(step.arguments.get("id", "")) for step in conversation.of("fetch")]
     found = [hit for hit in hits if str(hit.get("id", "")) not in ("", *read)]
     if len(read) >= MAX_READ or not found:
-        return ""
+        return []
+    if conversation.has_own_documents:
+        # The search has ranked whole passages; by a summary alone the one that answers was often not read at all.
+        return [str(hit["id"]) for hit in found[: MAX_READ - len(read)]]
+    return list(filter(None, [choose_hit(conversation, found, rater)]))
+
+
+def choose_hit(conversation: Conversation, found: Sequence[Mapping[str, Any]], rater: Rater) -> str:
+    """Return the id of the document that is read next, the likeliest by its summary first; "" for none."""
     if rater.has_meanings:
         question = conversation.question
         return str(max(found, key=lambda hit: rate_summary(question, hit, rater)).get("id", ""))
@@ -82,6 +107,17 @@ def choose_alike(conversation: Conversation, answers: Sequence[Quotation], rater
     return str(found[0]["id"])
 
 
+def list_nearest(quotations: Sequence[Quotation], is_own: bool) -> list[Quotation]:
+    """Return the quotations that may answer: of the user's own documents as the search ranks them, which were so read.
+
+    Others are in the order of their likelihood.
+    """
+    found = [one for one in quotations if not one.is_answer]
+    if is_own:
+        found.sort(key=lambda one: one.material)
+    return found[:MOST_NEAREST]
+
+
 def group_answers(answers: Sequence[Quotation], quotations: Sequence[Quotation]) -> list[Quotation]:
     """Return the answers, each with the quotations of files of nearly its name, of which the later ones come first."""
     found: list[Quotation] = []
@@ -111,7 +147,7 @@ def quote_documents(conversation: Conversation, reading: Reading, rater: Rater) 
         title, question = str(step.head.get("title", "")), conversation.question
         text = f"{title}\n{step.body}"
         is_named = not names or any(name in text.casefold() for name in names)
-        if not (step.is_ok and step.material and is_named):
+        if not (step.is_ok and step.material and (is_named or conversation.has_own_documents)):
             continue
         found = quote_parts(question, step.body)
         rated = rater.rate(question, found, title, step.body)
@@ -121,14 +157,16 @@ def quote_documents(conversation: Conversation, reading: Reading, rater: Rater) 
         quoted = drop_lead(question, found, best).text
         # By meaning a text may answer in other words; another year is never the one that is asked for.
         is_there = has_years(text, question) if rater.has_meanings else is_about(f"{title}\n{quoted}", text, question)
-        if is_there:
+        # What somebody has sent with the question is shown in any case, as what may answer.
+        if is_there or conversation.has_own_documents:
             # The model has learnt on texts: a row of a spreadsheet shares the names of its columns with any question.
-            is_sure = rated[best] >= rater.threshold and (
+            is_sure = (is_there and is_named and rated[best] >= rater.threshold) and (
                 not CELLS.search(quoted) or has_all_terms(title, question, quoted)
             )
-            source = name_source(step.head)
+            source, place = name_source(step.head), str(step.head.get("place", ""))
             day = find_day(step.head) if source else ""
-            yield Quotation(title, quoted, step.material, rated[best], is_sure, source, day)
+            around = quote_window(step.body, found[best].part)
+            yield Quotation(title, quoted, step.material, rated[best], is_sure, source, day, around, place)
 
 
 def has_all_terms(title: str, question: str, row: str) -> bool:

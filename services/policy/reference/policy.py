@@ -18,8 +18,9 @@ from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import (
     Quotation,
     choose_alike,
-    choose_hit,
+    choose_hits,
     group_answers,
+    list_nearest,
     list_quotations,
 )
 from fathom.services.policy.reference.parts import Parts, limit_tools
@@ -31,8 +32,7 @@ from fathom.services.policy.reference.writing.results import ShownCalculation
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
-MOST_OPEN, OPEN_CHARS = 20, 120
-MOST_NEAREST = 3
+MOST_OPEN, OPEN_CHARS = 20, 240
 MOST_HITS = 12
 # Functions that only say which value of a series is meant.
 LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
@@ -143,6 +143,20 @@ class Walk:
         return [one for one in self._quotations if one.is_answer]
 
     @cached_property
+    def _nearest(self) -> list[Quotation]:
+        """Return the quotations that may answer, without those that are shown beside an answer."""
+        shown = group_answers(self._answers, self._quotations)
+        return list_nearest([one for one in self._quotations if one not in shown], self.conversation.has_own_documents)
+
+    @property
+    def _shows_nearest(self) -> bool:
+        """Return whether passages of the user's own documents are shown as the nearest ones, none being an answer."""
+        # Tables of a question that was not understood may be others than those that it asks for.
+        is_understood = self._calculation is not None or (bool(self._sheets) and self._program is not None)
+        is_open = not (is_understood or self._answers)
+        return self.conversation.has_own_documents and bool(self._nearest) and is_open
+
+    @cached_property
     def _is_quoted(self) -> bool:
         """Return whether the user's own documents say what is asked, so that no series is looked for."""
         return self.conversation.has_own_documents and self.calculation is None and bool(self._answers)
@@ -190,6 +204,9 @@ class Walk:
             return [*self.calculation.list_open(), *reason]
         if self._is_quoted:
             return []
+        if self._shows_nearest:
+            # All of the question, which has the words that the tables do not know.
+            return [say("unsure", self.conversation.is_zh, self.conversation.question)]
         if self._gaps or self._reading.not_understood:
             return self._gaps or list(self._reading.not_understood)
         if self._sheets:
@@ -200,17 +217,18 @@ class Walk:
         """Return the answer from what was found, without what only led to it."""
         one, is_zh = self.calculation, self.conversation.is_zh
         gaps = self._gaps or self._limits
-        # Passages that may not answer stand where nothing else does, and say so.
-        likeliest = [one for one in self._quotations if not one.is_answer][:MOST_NEAREST]
-        nearest = self._write_quotations(likeliest)
+        nearest = [say("unanswered", is_zh), *self._write_quotations(self._nearest)] if self._nearest else []
         if gaps and not self._is_quoted:
             refused = f"{join(gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
-            return "\n\n".join([refused, *(nearest if self.conversation.has_own_documents else ())])
+            return "\n\n".join([*(nearest if self._shows_nearest else ()), refused])
         sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
         computed = one.write_paragraphs() if one is not None else []
         quotes = self._write_quotations(self._answers)
-        if not (quotes or sheets or computed) and nearest:
-            quotes = [say("unanswered", is_zh), *nearest]
+        # Passages that may not answer stand where nothing else does, and say so.
+        if self._shows_nearest or not (quotes or sheets or computed):
+            quotes = nearest
+        elif self._is_quoted and self._nearest and not self._nearest[0].is_behind(self._answers):
+            quotes += [say("others", is_zh), *self._write_quotations(self._nearest)]
         placed = one.placed_sheets if one is not None else None
         return compose(self.conversation, sheets, quotes, computed, placed=placed, is_converted=self._is_converted)
 
@@ -251,9 +269,12 @@ class Walk:
         return Call("search", {"query": self.conversation.question[:2000], **more})
 
     def _read(self) -> Call | None:
-        found, rater = self._answers, self.rater
-        chosen = choose_alike(self.conversation, found, rater) if found else choose_hit(self.conversation, rater)
-        return Call("fetch", {"id": chosen}) if chosen else None
+        if found := self._answers:
+            chosen = list(filter(None, [choose_alike(self.conversation, found, self.rater)]))
+        else:
+            chosen = choose_hits(self.conversation, self.rater)
+        calls = [Call("fetch", {"id": ident}) for ident in chosen]
+        return replace(calls[0], beside=tuple(calls[1:])) if calls else None
 
 
 def next_call(
@@ -283,7 +304,8 @@ def next_call(
     else:
         calls = [join_parts(results, is_zh)]
     intents = load_table("texts")["intent"]
-    first, *others = (Call(one.tool, {"intent": intents[one.tool][is_zh], **one.arguments}) for one in calls)
+    every = (one for call in calls for one in (call, *call.beside))
+    first, *others = (Call(one.tool, {"intent": intents[one.tool][is_zh], **one.arguments}) for one in every)
     return replace(first, beside=tuple(others))
 
 

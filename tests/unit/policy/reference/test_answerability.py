@@ -64,7 +64,35 @@ async def test_a_sentence_that_only_shares_words_is_the_nearest_passage(ask: Any
     assert talk.answer.startswith("This stays open: no passage here answers it for certain.")
     assert "May answer, not certain, in “Note”: “" in talk.answer
     assert "According to" not in talk.answer
-    assert talk.calls[-1][1]["reading"]["open"] == [question]
+    assert talk.calls[-1][1]["reading"]["open"] == [f"no passage surely answers “{question}”"]
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        # One word in common, and a year that the text does not have.
+        ("How long may we wait before we settle with Fjellin?", "Fjellin gives its customers thirty days."),
+        ("What revenue does Brandvik plan for 2031?", "The plan of Brandvik says: revenue of 8 million euros."),
+    ],
+)
+async def test_a_document_of_ones_own_is_shown_though_it_may_not_answer(ask: Any, question: str, text: str) -> None:
+    talk = await ask(question, text)
+    assert talk.answer.startswith("This stays open: no passage here answers it for certain.")
+    assert f"May answer, not certain, in “Note”: “{text}” [1]" in talk.answer
+
+
+async def test_nearest_passages_come_as_the_search_ranks_them(drive: Any, world: Any) -> None:
+    first = ("Minutes", "The partners met in the warehouse.")
+    found = world(documents={"a": first, "b": ("Roof", MEETING), "c": ("Canteen", "The warehouse has a canteen.")})
+    talk = await drive(make_question("Which share of the warehouse does the landlord Brandvik Partners own?"), found)
+    assert talk.answer.index("“Minutes”") < talk.answer.index("“Roof”") < talk.answer.index("“Canteen”")
+
+
+async def test_what_the_search_ranks_before_an_answer_is_shown_behind_it(drive: Any, world: Any) -> None:
+    found = world(documents={"a": ("Roof", MEETING), "b": ("Lease", LEASE), "c": ("Canteen", "The warehouse is old.")})
+    talk = await drive(make_question("What is the yearly rent of the Bremmen warehouse?"), found)
+    assert talk.answer.startswith("According to “Lease”: “")
+    assert talk.answer.index("“Lease”") < talk.answer.index("ranks other passages higher") < talk.answer.index("“Roof”")
 
 
 async def test_passages_are_read_until_one_answers(drive: Any, world: Any) -> None:

@@ -77,7 +77,7 @@ def test_the_answer_cites_tables_and_documents() -> None:
     text = answer(Asked("compose", {"question": "How did Apple's price in 2020 rise?", "material": MATERIAL}))
     assert "73.988 USD (2020-01-02)" in text
     assert "{{table:sheet_1}}" in text
-    assert "“Its price rose in 2020.” [2]" in text
+    assert "Its price rose in 2020.” [2]" in text
     chinese = answer(Asked("compose", {"question": "苹果2020年股价表现如何？", "material": MATERIAL}))
     assert "73.988 USD" in chinese
 
