@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fathom.domain.periods.period import measure_months
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import is_chinese, normal
@@ -99,7 +100,7 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
             )
         elif mention.kind == MentionKind.CONDITION and mention.value == "base":
             reason = "a move needs two points in time, and this is one"
-        elif mention.kind == MentionKind.PARAMETER and {mention.value, mention.value.split(" ")[0]}.isdisjoint(counts):
+        elif mention.kind == MentionKind.PARAMETER and not _is_counted(mention.value, counts, query):
             # A statistic over another stretch of time is another figure; "which three days" counts figures.
             is_listed = re.search(r"(?:\bwhich|哪)\s*$", text[: mention.start], re.I)
             is_length = mention.value.endswith(tuple(list_words("relations", "lengths"))) and not is_listed
@@ -232,14 +233,21 @@ def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: set
     return set(map(str, found | {density for density, longest in LONGEST.items() if days <= longest}))
 
 
+def _is_counted(value: str, counts: set[str], query: Query) -> bool:
+    """Return whether a query has a number, of which a length must have the unit as well: a year has no 12 days."""
+    number, _, unit = value.partition(" ")
+    if query.start is None or query.end is None or unit not in list_words("relations", "lengths"):
+        return not {value, number}.isdisjoint(counts)
+    days, months = (query.end - query.start).days + 1, measure_months(query.start, query.end)
+    years = query.end.year - query.start.year + 1
+    covered = {"days": days, "weeks": days / 7, "months": months, "quarters": months / 3, "years": years}
+    # Rows are counted whatever they are of.
+    return number in map(str, (query.limit, query.tail, len(query.periods))) or float(number) == covered.get(unit)
+
+
 def _list_counts(query: Query) -> set[str]:
     """Return the numbers that say how many of something a query has: entities, indicators, years, rows."""
     found = {1, len(query.entities), len(query.indicators), len(query.periods), query.limit, query.tail}
-    # "The five years to 2020" counts what its days say already.
-    if query.start and query.end:
-        years = query.end.year - query.start.year
-        months = years * 12 + query.end.month - query.start.month + 1
-        found |= {years + 1, months, months // 3}
     return set(map(str, found))
 
 

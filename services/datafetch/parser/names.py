@@ -41,7 +41,7 @@ class NameFinder:
         rest = blank(rest, [item.span for item in found])
         # Before the indicators, so that the target currency does not count as an entity that they must apply to.
         entities = self._split_currency(draft, found)
-        named = self._find_indicators(draft.text, rest)
+        named = self._find_indicators(draft.text, rest, has_entities=bool(found))
         rest = blank(rest, [item.span for item in named])
         if not found:
             # Words of a period are no misspelt name.
@@ -125,7 +125,7 @@ class NameFinder:
         draft.mentions.append(replace(money[0], kind=MentionKind.OUTPUT))
         return [item for item in found if item is not money[0]]
 
-    def _find_indicators(self, text: str, rest: str) -> list[Mention]:
+    def _find_indicators(self, text: str, rest: str, *, has_entities: bool) -> list[Mention]:
         """Return the indicators named in ``rest``, the part of ``text`` that means nothing else.
 
         Each has all ids of its name, the best one first.
@@ -135,14 +135,17 @@ class NameFinder:
         named = [m for m in named if not m.surface.isdecimal() and not re.match(r"-[A-Za-z]", text[m.end :])]
         found: list[NameMatch] = []
         for name in named:
-            joined = self._join(text, found[-1], name) if found else None
+            joined = self._join(text, found[-1], name, has_entities) if found else None
             found = [*found[:-1], joined] if joined is not None else [*found, name]
         return [Mention(MentionKind.INDICATOR, m.start, m.end, m.id, others=m.ids[1:]) for m in found]
 
-    def _join(self, text: str, last: NameMatch, name: NameMatch) -> NameMatch | None:
+    def _join(self, text: str, last: NameMatch, name: NameMatch, has_entities: bool) -> NameMatch | None:
         """Return what two neighbouring names are as one, or None if they are two."""
         gap, words = text[last.end : name.start], text[last.start : name.end]
         if cue("maturity").fullmatch(last.surface) and cue("of_maturity").fullmatch(gap):
+            if has_entities and self._layer.indicators[name.id].default:
+                # What is bought has no maturity: Apple's "5-year return" is that of five years.
+                return name
             # In "30-year fixed mortgage rate" the maturity belongs to the mortgage rate, not to a Treasury yield.
             return NameMatch(name.ids, last.start, name.end, words)
         inflation = cue("inflation_word").fullmatch(name.surface) and not gap.strip(" 的,，")

@@ -19,12 +19,15 @@ from fathom.domain.periods.period import (
     Unit,
     count_months,
     count_whole_months,
+    has_months,
     shift_months,
 )
 
 # Two periods with no more than this between them are said of one thing: "in 2019 from 2020 to 2021".
 LEADS = frozenset({"at", "of", "to", "from", "since", "before", "after", "and", "comma", "between", "against"})
 """Roles of words that a month follows."""
+ENDINGS = frozenset({"to", "upto", "ending", "ended"})
+"""Roles of words that the end of a length follows."""
 ADJACENT = frozenset({"from", "of", "at", "since", "comma", "between", "the"})
 
 
@@ -57,7 +60,7 @@ def read_periods(text: str, today: date, newest: date | None = None) -> Reading:
         periods += made
         borrowed += made if bare else ()
         spans += [span for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
-    settled = _yield_to_names(_drop_repetitions(periods, borrowed))
+    settled = _yield_to_names(_yield_to_periods(_drop_repetitions(periods, borrowed), items))
     # What repeats or yields to another period is left unread, as what was not understood.
     said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
     unread = {one.span for one in periods} - said
@@ -133,6 +136,36 @@ def _finish(item: Item, year: int) -> tuple[Period, ...]:
     return (made,) if made else value if "list" in item.roles and isinstance(value, tuple) else ()
 
 
+def _yield_to_periods(periods: Sequence[Period], items: Sequence[Item]) -> Sequence[Period]:
+    """Return the periods with those lengths of a measure unclear that have no place beside the other periods.
+
+    "60-day volatility in 2020" has a window of 60 days on each day of 2020; "12-month return to March 2019" ends there.
+    """
+    others = list(
+        {(one.start, one.end): one for one in periods if not one.is_attribute and (one.start or one.end)}.values()
+    )
+
+    def is_left(length: Period) -> bool:
+        return len(others) == 1 and _takes_length(items, others[0], length)
+
+    return [
+        Period(kind=Kind.UNCLEAR, span=one.span) if one.is_attribute and others and not is_left(one) else one
+        for one in periods
+    ]
+
+
+def _takes_length(items: Sequence[Item], named: Period, length: Period) -> bool:
+    """Return whether a length can end where the only named period does, or is as long as it is."""
+    if named.relative or named.end is None or length.start is None or length.end is None:
+        return False
+    if named.kind is Kind.POINT or named.start in (None, named.end):
+        return True
+    before = [item.roles for item in items if item.end <= named.span[0] and "the" not in item.roles]
+    months = count_months(length.end) - count_months(length.start) if length.start.day == length.end.day else 0
+    is_end = bool(before) and not ENDINGS.isdisjoint(before[-1])
+    return is_end or (named.start is not None and has_months(named.start, named.end, months))
+
+
 def _yield_to_names(periods: Sequence[Period]) -> tuple[Period, ...]:
     """Return the periods with those unclear that other ones of the text make out.
 
@@ -191,8 +224,11 @@ def _anchor(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     if len(lengths) != 1 or len(named) != 1 or len(others) != 1:
         return periods
     ((months, length),), end = lengths.items(), named[0]
-    if length.start is None:
+    if length.start is None or length.end is None:
         return periods
+    if length.is_attribute and length.start.day != length.end.day:
+        # Days and weeks are no months, however many of them they cover.
+        return (replace(length, start=end - (length.end - length.start) + DAY, end=end),)
     to_date = (length.start.month, length.start.day) == (1, 1)
     # A length begins on the day after the same day of the earlier month, so that it holds whole months.
     start = date(end.year, 1, 1) if to_date else shift_months(end, months) + DAY

@@ -66,7 +66,8 @@ class Period:
     ``every`` what recurs. A point lies in the ``window`` that it is the end of. ``trailing``
     marks a length up to today, ``cumulative`` what an interim statement covers, and ``listed`` one of several named
     one by one; ``is_length`` marks a length with one end ("the year to March"). Of an approximate period the words name
-    no first and last day; those given here are a convention, and for an ``episode`` those of its source.
+    no first and last day; those given here are a convention, and for an ``episode`` those of its source. An attribute
+    is a trailing length that stands right before a measure ("60-day volatility").
     """
 
     start: date | None = None
@@ -83,6 +84,7 @@ class Period:
     fiscal: bool = False
     listed: bool = False
     is_length: bool = False
+    is_attribute: bool = False
     is_approximate: bool = False
     episode: str = ""
 
@@ -118,6 +120,14 @@ def count_whole_months(start: date, end: date) -> int:
     """Return the number of months that a stretch of days is made of; 0 where it does not consist of whole ones."""
     is_whole = start.day == 1 and (end + DAY).day == 1
     return count_months(end) - count_months(start) + 1 if is_whole else 0
+
+
+def has_months(start: date, end: date, months: int) -> bool:
+    """Return whether words may call a stretch of days so many months: "2015 to 2020" are five years, or six."""
+    apart = count_months(end) - count_months(start)
+    # From year to year, or month to month, words count what lies between as well.
+    is_apart = end.year - start.year == months / 12 if count_whole_months(start, end) % 12 == 0 else apart == months
+    return bool(months) and (count_whole_months(start, end) == months or is_apart)
 
 
 def name_length(months: int) -> str:

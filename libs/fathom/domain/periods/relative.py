@@ -31,11 +31,9 @@ def build_past(match: Match) -> Period:
 
 def build_span(match: Match) -> Period | None:
     # The "200-day average" is the length of a window, not one up to today.
-    return (
-        None
-        if match.unit() is Unit.SESSION or match.number("n") > 99
-        else trail(match.today, match.values["n"], match.unit())
-    )
+    if match.unit() is Unit.SESSION or match.number("n") > 99:
+        return None
+    return replace(trail(match.today, match.values["n"], match.unit()), is_attribute=True)
 
 
 def build_trailing(match: Match) -> Period:

@@ -163,7 +163,12 @@ def _find_numbers(text: str) -> Iterator[Mention]:
 
 def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
     """Return what each word of a normalised question means, besides known mentions, in order; unknown words too."""
-    found = resolve_overlaps([*(item for item in mentions if item.end), *find_terms(text)])
+    # The length of a window before other terms: 20日|均线 is no daily mean (日均).
+    windows = [item for item in _find_numbers(text) if item.span in find_spans(["window"], text)]
+    named = [item for item in mentions if item.end]
+    windows = [replace(item, confidence=1.0) for item in windows if is_free(item.span, named)]
+    terms = [item for item in find_terms(text) if is_free(item.span, windows)]
+    found = resolve_overlaps([*named, *windows, *terms])
     for finder in (_find_phrases, _find_numbers):
         found += [item for item in finder(text) if is_free(item.span, found)]
     found = [_trim(item, text) for item in found]

@@ -15,11 +15,14 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.catalog.text import normal
 from fathom.services.datafetch.parser.acceptance import is_in, join_names
+from fathom.services.datafetch.parser.builder import STEP_MONTHS
 from fathom.services.datafetch.parser.lexicon import cue
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.programs.catalogue import HOME
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
+from fathom.services.datafetch.programs.wording import windows
+from fathom.services.datafetch.query.model import Transform
 from fathom.services.datafetch.query.units import PER_EURO, find_currency, parse_unit
 
 REASONS = MappingProxyType(
@@ -31,13 +34,18 @@ REASONS = MappingProxyType(
         MentionKind.INDICATOR: GapReason.UNUSED_INDICATOR,
         MentionKind.OUTPUT: GapReason.UNUSED_NAME,
         MentionKind.UNKNOWN: GapReason.UNREAD,
+        MentionKind.MEASURE: GapReason.UNUSED_NUMBER,
     }
 )
 
 
 # The comparisons of steps that a condition of a question may be computed by: "above 5", "at least 5".
 SIDES = MappingProxyType({">": frozenset({"above", "at_least"}), "<": frozenset({"below", "at_most"})})
-COMPARED = re.compile(r"'(above|below|at_least|at_most)'")
+# A bound below zero turns them round: who "lost more than 8 %" moved below -8 %.
+COMPARED = re.compile(r"'(above|below|at_least|at_most)'(?!, (?:f\.neg\(|-))")
+NUMBER = re.compile(r"\d+")
+# Steps that compute a change between two values, whatever lies between them.
+MOVES = ("pct", "ret", "change", "minus", "over")
 # Probability of a link from which on the series' title has what is asked for, whatever names the catalog has for it.
 SURE_LINK = 0.95
 
@@ -69,7 +77,11 @@ def find_unused(
     found: list[Gap] = []
     for item in mentions:
         text = question[item.start : item.end]
-        is_number = item.value.split(" ")[0] not in counts and any(map(str.isdigit, text))
+        is_length = item.kind == MentionKind.PARAMETER and windows.is_length(item.value)
+        # "Two-year" counts none of two companies, and "three-month" has no digit.
+        number, is_written = item.value.split(" ")[0], any(map(str.isdigit, text))
+        is_written = is_written or (is_length and windows.is_attributive(item, question, mentions))
+        is_number = is_written and number not in (counts[:1] if is_length else counts)
         is_asked = {
             MentionKind.ENTITY: item.value not in homes and not (item.value in monies and is_unit(item, question)),
             MentionKind.PARAMETER: is_number,
@@ -77,6 +89,7 @@ def find_unused(
             MentionKind.PERIOD: not is_computed(item, program.steps),
             MentionKind.CONDITION: not any(word in text.casefold() for word in used)
             or is_opposite(item, program.steps),
+            MentionKind.MEASURE: bool(NUMBER.search(text)) and not is_moved(item, program.steps),
             MentionKind.OUTPUT: bool(program.series) and find_money(item, layer) not in monies,
         }
         if item.kind not in REASONS or not is_asked.get(item.kind, True):
@@ -86,8 +99,10 @@ def find_unused(
         # number that begins an unread word: 811汇改.
         if (item.kind == MentionKind.ENTITY and item.value not in entities) or is_part_of_word(item, mentions):
             reason = GapReason.UNREAD
-        within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
-        is_by_words = item.kind not in (MentionKind.OUTPUT, MentionKind.CONDITION)
+        is_part = is_decisive(reason) and (has_numbers(item, text, used) if not is_length else False)
+        within = [text.casefold() in one or (is_part and one in text.casefold()) for one in used]
+        within.append(is_length and windows.is_window(item, program.steps))
+        is_by_words = item.kind not in (MentionKind.OUTPUT, MentionKind.CONDITION, MentionKind.MEASURE)
         if item in cut or item in qualifiers or not (is_by_words and any(within)):
             found.append(Gap(text, reason, f"no step uses {text!r}"))
     return list(dict.fromkeys(found))
@@ -131,6 +146,19 @@ def is_computed(period: Mention, steps: Sequence[str]) -> bool:
     is_all = start == end == ".."
     # "Q3" apart from its year has the days of both together, and a program may have those of the year.
     return is_all or (period.how != "part" and any(f"f.period({start!r}, {end!r})" in step for step in steps))
+
+
+def has_numbers(item: Mention, text: str, used: Sequence[str]) -> bool:
+    """Return whether all numbers of a period are among used words: of "the 60 days to 31 March 2019", 60 as well."""
+    numbers = NUMBER.findall(text) if item.kind == MentionKind.PERIOD else ()
+    return set(numbers) <= set(NUMBER.findall(" ".join(used)))
+
+
+def is_moved(measure: Mention, steps: Sequence[str]) -> bool:
+    """Return whether steps compute a change over a length, "12-month change"; other measures have no length."""
+    months = STEP_MONTHS.get(Transform(measure.value)) if measure.value in set(Transform) else None
+    named = any(f"f.{name}(" in step for step in steps for name in (measure.value, *MOVES))
+    return months is None or named or windows.is_moving(months, "month", steps)
 
 
 def is_opposite(condition: Mention, steps: Sequence[str]) -> bool:

@@ -15,6 +15,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
     ("question", "words"),
     [
         ("50-day moving average of Apple in 2020", "50-day moving average"),
+        ("60-day volatility of Apple in 2020", "60-day"),
+        ("3-month return of gold in 2019", "3-month"),
+        # A year has four of something, and it is no month.
+        ("four-month return of gold in 2019", "4-month"),
+        ("苹果20日均线 2021年", "20日均线"),
+        ("黄金2019年的3个月收益率", "3个月"),
+        ("5年收益率 苹果 2020年", "5年"),
         ("second highest close of the VIX in 2016", "second"),
         ("S&P 500 close 3 months before March 2020", "3 months before"),
         ("Apple H1 minus Microsoft H2 2020 return", "H1"),
@@ -55,6 +62,8 @@ async def test_a_word_that_only_adds_is_named_beside_the_figures(engine: Engine,
         ("S&P 500 return in the first nine months of 2022", date(2022, 1, 1), date(2022, 9, 30)),
         ("S&P 500 return in the first three quarters of 2020", date(2020, 1, 1), date(2020, 9, 30)),
         ("2022年前九个月标普500的涨幅", date(2022, 1, 1), date(2022, 9, 30)),
+        ("5-year return of Apple to 2020", date(2016, 1, 1), date(2020, 12, 31)),
+        ("return of gold in the 3 months to March 2019", date(2019, 1, 1), date(2019, 3, 31)),
     ],
 )
 async def test_parts_of_a_year_and_decades_are_periods(engine: Engine, question: str, first: date, last: date) -> None:

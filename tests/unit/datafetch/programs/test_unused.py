@@ -12,6 +12,7 @@ from fathom.services.datafetch.programs.resolve import NamedSeries
 from fathom.services.datafetch.programs.wording.unused import find_unused
 
 K = MentionKind
+TWO_YEARS = K.PARAMETER, "two-year", "2 years"
 ALPHA, BETA = (K.ENTITY, "Alpha", "AAA"), (K.ENTITY, "Beta", "BBB")
 
 
@@ -74,6 +75,14 @@ def find(
         ),
         ("Alpha on 30 February", ["Alpha"], [ALPHA, (K.PERIOD, "30 February", "")], ["UNUSED_PERIOD 30 February"]),
         ("Alpha above 30", ["Alpha"], [ALPHA, (K.PARAMETER, "30", "30")], ["UNUSED_NUMBER 30"]),
+        ("two-year fall of Alpha and Beta", ["Alpha", "Beta"], [ALPHA, BETA, TWO_YEARS], ["UNUSED_NUMBER two-year"]),
+        ("Alpha in the two years", ["Alpha"], [ALPHA, (K.PARAMETER, "two years", "2 years")], []),
+        (
+            "the 60 days to 2019: Alpha",
+            ["2019", "Alpha"],
+            [ALPHA, (K.PERIOD, "the 60 days to 2019", "x")],
+            ["UNUSED_PERIOD the 60 days to 2019"],
+        ),
         ("The 2 of Alpha and Beta", ["Alpha", "Beta"], [ALPHA, BETA, (K.PARAMETER, "2", "2")], []),
         ("US unemployment and Alpha", ["Alpha"], [(K.ENTITY, "US", "US"), ALPHA], ["UNREAD US"]),
         ("Alpha of China", ["Alpha"], [ALPHA, (K.ENTITY, "China", "CN")], []),
@@ -161,3 +170,53 @@ def test_money_is_used_where_the_values_are_in_it_or_are_converted(
         "", "calculation", 1.0, 1.0, (STEP,), tuple(named), (), ("Alpha", "yen") if "JPY" in series else ("Alpha",)
     )
     assert [f"{one.reason} {one.words}" for one in find_unused(question, read, program, LAYER)] == unused
+
+
+@pytest.mark.parametrize(
+    ("step", "is_used"),
+    [
+        ("f.ret(f.within(s1, f.period('2019-01-01', '2019-12-31')))", False),
+        ("f.count_if(f.moves(s1, 'day'), 'above', 3)", False),
+        ("f.vol(s1, 'quarter')", False),
+        ("f.average(s1, 3)", True),
+        ("f.recent(s1, 3, 'month')", True),
+        ("f.moves(s1, 'quarter')", True),
+        ("f.recent(s1, 1, 'year')", False),
+        (
+            "f.ret(f.between(s1, f.end(f.period('2018-12-01', '2018-12-31')), f.period('2019-03-01', '2019-03-31')))",
+            True,
+        ),
+    ],
+)
+def test_a_length_is_used_where_steps_compute_over_it(step: str, is_used: bool) -> None:
+    length = (K.PARAMETER, "3-month", "3 months")
+    assert find("3-month return of Alpha", ["Alpha", "3"], ALPHA, length, steps=(step,)) == (
+        [] if is_used else ["UNUSED_NUMBER 3-month"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "is_used"),
+    [
+        ("f.count_if(f.steps(s1, 'month'), 'at_least', 12)", False),
+        ("f.yoy(s1)", True),
+        ("f.moves(s1, 'year')", True),
+        ("f.ret(s1)", True),
+    ],
+)
+def test_a_change_over_a_length_is_no_bound(step: str, is_used: bool) -> None:
+    change = (K.MEASURE, "12-month change", "yoy")
+    assert find("12-month change of Alpha", ["Alpha", "12"], ALPHA, change, steps=(step,)) == (
+        [] if is_used else ["UNUSED_NUMBER 12-month change"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("comparison", "is_used"), [("'below', f.neg(8)", True), ("'below', -8", True), ("'below', 8", False)]
+)
+def test_a_loss_above_a_bound_is_a_move_below_its_negative(comparison: str, is_used: bool) -> None:
+    bound = (K.CONDITION, "more than 8%", ">")
+    step = f"f.count_if(f.moves(s1, 'month'), {comparison})"
+    assert find("months when Alpha lost more than 8%", ["Alpha", "8"], ALPHA, bound, steps=(step,)) == (
+        [] if is_used else ["UNUSED_NUMBER more than 8%"]
+    )
