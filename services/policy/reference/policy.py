@@ -152,7 +152,7 @@ class Walk:
     def _shows_nearest(self) -> bool:
         """Return whether passages of the user's own documents are shown as the nearest ones, none being an answer."""
         # Tables of a question that was not understood may be others than those that it asks for.
-        is_understood = self._calculation is not None or (bool(self._sheets) and self._program is not None)
+        is_understood = self.calculation is not None or (bool(self._sheets) and self._program is not None)
         is_open = not (is_understood or self._answers)
         return self.conversation.has_own_documents and bool(self._nearest) and is_open
 
