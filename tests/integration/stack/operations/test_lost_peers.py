@@ -130,7 +130,7 @@ async def test_a_reader_of_a_lost_gateway_goes_on_with_another(
         lost = lose_once(found, lose)
         reader = await opened.enter_async_context(read(f"http://{address}"))
         readers.append(reader)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not reader.finished:
                 await reader.go_on()
         assert lost
@@ -151,7 +151,7 @@ async def test_a_silent_run_is_not_taken_for_a_lost_gateway(stack: Stack, tmp_pa
         silent = lose_once(found, wait)
         reader = await opened.enter_async_context(read(f"http://127.0.0.1:{port}"))
         readers.append(reader)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not reader.finished:
                 await reader.go_on()
         assert silent
@@ -180,7 +180,7 @@ async def test_a_client_of_a_silent_planner_goes_on_with_another(
             opened.push_async_callback(end, found.processes["first"])
 
         lost = lose_once(found, lose)
-        async with asyncio.timeout(90), aclosing(run(clients, pb.RunRequest(question=QUESTION))) as followed:
+        async with asyncio.timeout(150), aclosing(run(clients, pb.RunRequest(question=QUESTION))) as followed:
             async for event in followed:
                 events.append(event)
         assert lost
