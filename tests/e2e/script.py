@@ -108,6 +108,12 @@ class Script:
     """Numbers of the material that the answer cites."""
     cached: str = ""
     """Tool whose results were held from equal calls."""
+    hits: list[Any] = field(
+        default_factory=lambda: [
+            {"id": "note-drawdown", "time": "2024-03-01", "title": "Drawdown", "summary": "largest loss from a peak"}
+        ]
+    )
+    """What the search finds."""
     drafts: list[str] = field(default_factory=list)
     """Drafts that the model wrote before its answer, each taken back by a check."""
 
@@ -163,8 +169,7 @@ class Script:
         broken = '{"tool":"python","status":"failed","error":"KeyError: \'Date\'"}\n\n## traceback\nKeyError: \'Date\''
         plan: list[tuple[str, str, dict[str, Any], str, trajectory.ToolStatus, int, list[trajectory.Material]]] = [
             ("search", "find out how drawdown is defined", {"query": "maximum drawdown"},
-             '{"tool":"search","status":"ok","hits":[{"id":"note-drawdown","time":"2024-03-01","title":"Drawdown",'
-             '"summary":"largest loss from a peak"}]}', trajectory.TOOL_STATUS_OK, 12, []),
+             json.dumps({"tool": "search", "status": "ok", "hits": self.hits}), trajectory.TOOL_STATUS_OK, 12, []),
             ("fetch", "read the definition", {"id": "note-drawdown"}, '{"tool":"fetch","status":"ok"}\n\nThe maximum…',
              trajectory.TOOL_STATUS_OK, 8, [passage]),
             ("data", "get the daily prices of AAA, BBB and CCC", {"entities": ["AAA", "BBB", "CCC"]},

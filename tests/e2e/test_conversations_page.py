@@ -6,6 +6,7 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
+from tests.e2e.reach.looking import check
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
 
@@ -111,4 +112,35 @@ async def test_a_conversation_opens_in_another_window_when_a_key_asks_for_it(bro
         await expect(page.locator(".turn")).to_have_count(0)
         await page.locator(".entry .open").press("Enter")
         await expect(page.locator("h2.asked")).to_have_text("First question?")
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_the_palette_has_conversations_as_links(browser: Browser) -> None:
+    """Pointer and keys that open another window leave this one, and the palette, as they are."""
+    async with serve_script(Script(days=5)) as house:
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await ask(page, "First question?")
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await page.locator("#new").click()
+        await page.keyboard.press("Control+k")
+        await page.get_by_role("combobox").fill("first")
+        link = page.get_by_role("option", name="First question?")
+        await expect(link).to_have_attribute("aria-selected", "true")
+        await check(page, "palette with a conversation")
+        for act in (
+            lambda: link.click(modifiers=["Control"]),
+            lambda: link.click(button="middle"),
+            lambda: page.keyboard.press("Control+Enter"),
+        ):
+            async with page.context.expect_page() as opened:
+                await act()
+            other = await opened.value
+            await expect(other.locator("h2.asked")).to_have_text("First question?")
+            await other.close()
+            await expect(link).to_be_visible()
+            await expect(page.locator(".turn")).to_have_count(0)
+        await link.click()
+        await expect(page.locator("h2.asked")).to_have_text("First question?")
+        await expect(link).to_have_count(0)
         assert (watched.outside, watched.complaints) == ([], [])

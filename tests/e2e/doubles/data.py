@@ -33,9 +33,10 @@ class ReplayDatafetch(ConnectorSources):
         self.indicators: set[str] = set()
         self.import_ids: list[str] = []
         """Ids of the next imports' sheets, the first one first; the script's when there are none."""
+        self._imported: dict[str, data.Sheet] = {}
 
     def _arrow(self, sheet_id: str) -> bytes:
-        if sheet_id != self._script.sheet.id:
+        if sheet_id != self._script.sheet.id and sheet_id not in self._imported:
             raise NotFound("sheet", sheet_id)
         return self._script.arrow
 
@@ -47,7 +48,7 @@ class ReplayDatafetch(ConnectorSources):
 
     async def GetSheet(self, request: data.GetSheetRequest, call: Call) -> data.GetSheetResponse:
         self._arrow(request.sheet_id)
-        return data.GetSheetResponse(sheet=self._script.sheet)
+        return data.GetSheetResponse(sheet=self._imported.get(request.sheet_id, self._script.sheet))
 
     async def ImportTable(self, request: data.ImportTableRequest, call: Call) -> data.ImportTableResponse:
         """Answer with the script's sheet under the file's name, and one row that could not be read."""
@@ -70,6 +71,8 @@ class ReplayDatafetch(ConnectorSources):
                 further = response.further.add(worksheet=name)
                 further.sheet.CopyFrom(sheet)
                 further.sheet.id, further.sheet.title = self.import_ids.pop(0), f"{request.title} {name}"
+        for made in (sheet, *(further.sheet for further in response.further if further.HasField("sheet"))):
+            self._imported[made.id] = made
         return response
 
     async def ProposeMeaning(self, request: data.ProposeMeaningRequest, call: Call) -> data.ProposeMeaningResponse:
@@ -143,13 +146,14 @@ class ReplayRetrieval(CorpusSources):
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self.corpora: dict[str, list[str]] = {}
+        self.is_refusing = False
         self.searched = []
 
     async def ImportDocument(
         self, request: retrieval.ImportDocumentRequest, call: Call
     ) -> retrieval.ImportDocumentResponse:
         content = await self._store.get(request.data.key)
-        if b"unreadable" in content:
+        if self.is_refusing or b"unreadable" in content:
             raise InvalidField("data", "holds no text that can be read")
         corpus = request.corpus or f"own_{len(self.corpora) + 1}"
         self.corpora.setdefault(corpus, []).append(request.source)

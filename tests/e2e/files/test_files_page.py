@@ -83,6 +83,37 @@ async def test_a_document_that_was_taken_away_is_not_searched(browser: Browser) 
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+async def test_rows_of_a_table_are_found_and_quoted_until_it_is_taken_away(browser: Browser) -> None:
+    """They are in the corpus of the documents; a table whose rows nobody can index is computed on all the same."""
+    async with serve_script(Script(days=30)) as house:
+        house.datafetch.import_ids = [SHEET_ID, f"{SHEET_ID[:-1]}a"]
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await attach(page, file("prices.csv"), file("memo.txt"), file("rates.csv"))
+        chips = page.locator("#uploads li:not([aria-busy=true])")
+        await expect(chips).to_have_count(3)
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_have_count(1)
+        (corpus,) = house.planner.asked[0].corpora
+        assert house.retrieval.corpora[corpus] == ["prices.csv", "memo.txt", "rates.csv"]
+        # Without the document there is another corpus, of the rows alone.
+        await chips.filter(has_text="memo.txt").get_by_role("button").press("Enter")
+        await expect(chips).to_have_count(2)
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_have_count(2)
+        (rest,) = house.planner.asked[1].corpora
+        assert rest != corpus
+        assert house.retrieval.corpora[rest] == ["prices.csv", "rates.csv"]
+        assert watched.complaints == []
+        house.retrieval.is_refusing = True
+        await page.locator("#new").click()
+        await attach(page, file("prices.csv"))
+        await expect(page.locator("#problem")).to_contain_text("prices.csv: its rows cannot be quoted")
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_have_count(1)
+        assert (list(house.planner.asked[2].corpora), list(house.planner.asked[2].table_ids)) == ([], [SHEET_ID])
+
+
 @pytest.mark.parametrize(
     ("locale", "width", "none", "attach_name"),
     [("en-US", 1440, "No answer has used it.", "Attach files"), ("zh-CN", 420, "尚无答案引用。", "附加文件")],

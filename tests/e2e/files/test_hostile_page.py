@@ -159,8 +159,12 @@ async def test_text_of_a_run_stays_text_wherever_it_is_shown(browser: Browser) -
         await expect(page.locator(".trace.over")).to_be_visible()
         await expect(page.locator(".answer .plotly-figure .nsewdrag").first).to_be_visible()
         await page.locator(".trace > details > summary").click()
+        await expect(page.locator(".trace .row .hits").first).to_be_attached()
         await check_inert(watched)
         assert await count_shown(page, ".trace .row") == len(PAYLOADS)
+        # Titles of hits, and of what the calls have brought.
+        assert await count_shown(page, ".trace ol.hits") == len(PAYLOADS)
+        assert await count_shown(page, ".trace .made") == len(PAYLOADS)
         assert await count_shown(page, ".answer pre") == len(PAYLOADS)
         for tab in ("sources", "data", "code", "trace"):
             await page.locator(f"#tab-{tab}").click()

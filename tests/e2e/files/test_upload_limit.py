@@ -18,11 +18,11 @@ TABLES = 12
 
 
 def note_posts(page: Page) -> list[str]:
-    """Return a list that fills with the paths of what the page posts."""
+    """Return a list that fills with the paths of what the page posts, without those that bring nothing of their own."""
     posted: list[str] = []
 
     def note(request: Request) -> None:
-        if request.method == "POST":
+        if request.method == "POST" and not request.url.split("?")[0].endswith("/passages"):
             posted.append(request.url.split("?")[0].split("/v1/")[-1])
 
     page.on("request", note)

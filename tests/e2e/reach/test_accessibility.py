@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser, Page
 
+from fathom.api.memory.v1 import memory_pb2 as memory
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.looking import check
-from tests.e2e.replay import serve_script
+from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.test_answer_page import make_script
 from tests.e2e.test_reading_page import make_script as make_reading
 
@@ -41,7 +42,11 @@ async def check_repeat(page: Page) -> None:
 
 
 async def check_answer_parts(page: Page) -> None:
-    """Look at what a reader opens within an answer: how numbers are shown, values as a table, the way to the end."""
+    """Look at what a reader opens within an answer: cells that are marked, number forms, values, the way to the end."""
+    marks = "(rows) => getSelection().setBaseAndExtent(rows[0].cells[0], 0, rows[1].cells[1], 1)"
+    await page.locator(".answer .table tbody tr").evaluate_all(marks)
+    await check(page, "marked cells")
+    await page.evaluate("getSelection().removeAllRanges()")
     await page.locator(".answer .table .more").first.press("Enter")
     await expect(page.get_by_role("menuitemradio").first).to_be_visible()
     await check(page, "numbers")
@@ -54,6 +59,31 @@ async def check_answer_parts(page: Page) -> None:
     await page.locator("#thread").evaluate("(place) => { place.scrollTop = 0; }")
     await expect(page.locator("#to-end")).to_be_visible()
     await check(page, "way to the end")
+
+
+async def check_rows(page: Page) -> None:
+    """Look at what the rows of a trace have brought, and at the field of the question as it was read."""
+    for tool in ("search", "data", "python"):
+        row = page.locator(f".trace .row[data-tool={tool}]").last
+        await row.locator("summary").press("Enter")
+        await expect(row.locator(".way").first).to_be_visible()
+        await check(page, f"row of {tool}")
+        await row.locator("summary").press("Enter")
+    await page.locator(".reading .whole button").press("Enter")
+    await expect(page.locator(".reading textarea")).to_be_focused()
+    await check(page, "edited reading")
+    await page.keyboard.press("Escape")
+
+
+async def check_settings(page: Page, house: ReplayHouse) -> None:
+    """Look at every part of the settings."""
+    house.memory.stances.append(memory.Stance(id="s1", entity="AAA", measure="close_adj/return", view="AAA rose."))
+    await expect(page.locator(".settings")).to_be_visible()
+    tabs = page.locator(".settings-dialog [role=tab]")
+    for place in range(await tabs.count()):
+        await tabs.nth(place).click()
+        await expect(page.locator(".settings-dialog [role=tabpanel][data-state=active]")).to_be_visible()
+        await check(page, f"settings {place}")
 
 
 async def check_typing(page: Page) -> None:
@@ -104,6 +134,7 @@ async def test_no_state_of_the_page_has_a_serious_finding(
         await check_answer_parts(page)
         await page.locator(".trace > details > summary").click()
         await check(page, "steps")
+        await check_rows(page)
         await page.locator(".answer .cite").first.focus()
         await expect(page.locator("#card")).to_be_visible()
         await check(page, "card")
@@ -139,5 +170,4 @@ async def test_no_state_of_the_page_has_a_serious_finding(
             await page.locator("#sidebar-toggle").click()
             await check(page, "conversations")
         await page.get_by_role("button", name="Settings" if locale == "en-US" else "设置").click()
-        await expect(page.locator(".settings")).to_be_visible()
-        await check(page, "settings")
+        await check_settings(page, house)

@@ -21,7 +21,12 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("locale", "width", "tab", "older", "delete"),
-    [("en-US", 1440, "Conclusions", "Older conclusions", "Delete"), ("zh-CN", 420, "结论", "更早的结论", "删除")],
+    [
+        ("en-US", 1440, "Conclusions", "Older conclusions", "Delete"),
+        ("zh-CN", 1100, "结论", "更早的结论", "删除"),
+        ("en-US", 900, "Conclusions", "Older conclusions", "Delete"),
+        ("zh-CN", 420, "结论", "更早的结论", "删除"),
+    ],
 )
 async def test_a_conclusion_is_deleted_and_older_ones_are_read(
     browser: Browser, locale: str, width: int, tab: str, older: str, delete: str

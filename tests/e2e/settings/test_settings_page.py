@@ -33,14 +33,15 @@ def _many_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def open_settings(page: Page, words: dict[str, str]) -> None:
-    if await page.locator("#sidebar-toggle").count():
+    if await page.locator("#sidebar-toggle").is_visible():
         await page.locator("#sidebar-toggle").click()
     await page.get_by_role("button", name=words["settings"], exact=True).click()
     await expect(page.locator(".settings")).to_be_visible()
 
 
 @pytest.mark.parametrize(
-    ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 1440), ("zh-CN", "light", 420)]
+    ("locale", "theme", "width"),
+    [("en-US", "light", 1440), ("zh-CN", "dark", 1100), ("en-US", "dark", 900), ("zh-CN", "light", 420)],
 )
 async def test_models_and_sources_are_shown_in_every_state(
     browser: Browser, locale: str, theme: str, width: int

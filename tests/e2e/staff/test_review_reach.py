@@ -27,7 +27,8 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("locale", "theme", "width"), [("en-US", "light", 1440), ("zh-CN", "dark", 900), ("zh-CN", "light", 420)]
+    ("locale", "theme", "width"),
+    [("en-US", "light", 1440), ("en-US", "dark", 1100), ("zh-CN", "dark", 900), ("zh-CN", "light", 420)],
 )
 async def test_no_state_of_the_area_has_a_serious_finding(
     browser: Browser, locale: str, theme: str, width: int

@@ -75,3 +75,54 @@ async def test_an_answer_that_cites_nothing_has_no_sources(browser: Browser) -> 
         page = (await open_page(browser, house.url)).page
         await ask(page)
         await expect(page.locator(".trace.over")).to_contain_text("5 steps · 1 sheet")
+
+
+@pytest.mark.parametrize(
+    ("locale", "theme", "width", "day"),
+    [("en-US", "light", 1440, "Mar 1, 2024"), ("zh-CN", "dark", 420, "2024年3月1日")],
+)
+async def test_rows_lead_to_the_documents_tables_and_cells_that_they_brought(
+    browser: Browser, locale: str, theme: str, width: int, day: str
+) -> None:
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url, locale=locale, theme=theme, width=width)
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await page.locator(".trace > details > summary").press("Enter")
+        for tool, tab, number in (("search", "sources", 1), ("data", "data", 2), ("python", "code", 3)):
+            row = page.locator(f".trace .row[data-tool={tool}]").last
+            await row.locator("summary").press("Enter")
+            way = row.locator(f"[data-way='{number}']")
+            await expect(way).to_be_visible()
+            if tool == "search":
+                # A hit with its title, where it is from and its day.
+                await expect(row.locator(".hits li")).to_have_text(
+                    f"[1] Drawdownown notes · {day}largest loss from a peak"
+                )
+            await check(page, f"row of {tool}")
+            await way.press("Enter")
+            await expect(page.locator("#panel-body")).to_have_attribute("aria-labelledby", f"tab-{tab}")
+            await expect(page.locator(f"#panel-body [data-number='{number}'].flash")).to_be_visible()
+            await check(page, f"way to {tab}")
+            if width < 1280:
+                await page.keyboard.press("Escape")
+                await expect(way).to_be_focused()
+            await row.locator("summary").press("Enter")
+        assert (watched.outside, watched.complaints) == ([], [])
+
+
+async def test_a_hit_that_was_not_read_and_an_odd_one_of_another_server_lead_nowhere(browser: Browser) -> None:
+    """Servers of others answer as they like: numbers, objects and no days are text as well."""
+    odd = [{"id": "other", "title": "Not read", "time": "last week", "place": "memo.pdf p. 3"}, {"title": {"a": 1}}, 7]
+    async with serve_script(Script(days=30, hits=odd)) as house:
+        watched = await open_page(browser, house.url)
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await page.locator(".trace > details > summary").press("Enter")
+        row = page.locator(".trace .row[data-tool=search]")
+        await row.locator("summary").press("Enter")
+        await expect(row.locator(".hits li")).to_have_text(["Not readmemo.pdf p. 3 · last week", '{"a":1}', "7"])
+        await expect(row.locator("[data-way]")).to_have_count(0)
+        assert (watched.outside, watched.complaints) == ([], [])

@@ -14,7 +14,7 @@ export function UploadChips() {
     <ul id="uploads" className="gaps" aria-label={word("uploads")}>{items.map((item, place) => (
       <li key={place} className={`chip ${isTable(item.name) ? "sheet" : "document"}`} aria-busy={item.state === "reading"}>
         {item.state === "reading" && <span className="spin" aria-hidden />}
-        <span className="name" title={item.name}>{item.name}</span><span className="dim">{describeUpload(item)}</span>
+        <span className="name" title={item.name}>{item.name}</span><span className="dim" title={item.note}>{describeUpload(item)}</span>
         {item.imported && <ColumnsButton upload={item} />}
         <button type="button" className="quiet" aria-label={`${word("remove")}: ${item.name}`} onClick={() => {
           uploads.drop(item);

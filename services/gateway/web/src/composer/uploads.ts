@@ -1,6 +1,6 @@
-// The reader's own files beside the question: tables become sheets, documents one corpus that is searched. Both are
-// read by the server as soon as they are chosen, and stay with the conversation until they are taken away.
-import { Problem, asProblem, call, path } from "../base/api";
+// The reader's own files beside the question: tables become sheets, documents and the rows of tables one corpus that is
+// searched. All are read by the server as soon as they are chosen, and stay with the conversation until they are taken away.
+import { Problem, asProblem, call, path, post } from "../base/api";
 import { announce } from "../base/announce";
 import { Store } from "../base/store";
 import { word } from "../base/words";
@@ -19,6 +19,11 @@ export interface Upload {
   // What was taken for that meaning; nothing before.
   columns?: MeantColumn[];
   passages?: number;
+  // The title of the table as it was read, and whether its rows are found and quoted under it.
+  title?: string;
+  isQuoted?: boolean;
+  // What the server says of the rows that are quoted, such as that only the first ones are.
+  note?: string;
   issues: number;
 }
 
@@ -27,6 +32,8 @@ const DOCUMENTS = [".pdf", ".docx", ".pptx", ".html", ".htm", ".md", ".txt", ".e
 // As many as the gateway reads in one call.
 const MOST_FURTHER = 64;
 export const ACCEPTED = [...TABLES, ...DOCUMENTS].join();
+// Whether the corpus has something of the file.
+const isFound = ({ passages, isQuoted }: Upload): boolean => passages !== undefined || isQuoted === true;
 const endOf = (name: string): string => (/\.[^.]*$/.exec(name)?.[0] ?? "").toLowerCase();
 export const isTable = (name: string): boolean => TABLES.includes(endOf(name));
 
@@ -47,7 +54,7 @@ export class Uploads extends Store {
   }
 
   get ids(): string[] { return this.items.flatMap(idsOf); }
-  get corpora(): string[] { return this.items.some((item) => item.passages !== undefined) ? [this.#corpus] : []; }
+  get corpora(): string[] { return this.items.some(isFound) ? [this.#corpus] : []; }
   // Resolves when every file that was chosen is read, so that no question goes without one.
   get settled(): Promise<void> { return this.#reading; }
 
@@ -69,14 +76,20 @@ export class Uploads extends Store {
 
   drop(item: Upload): void {
     this.items = this.items.filter((other) => other !== item);
-    const rest = this.items.filter((other) => other.passages !== undefined);
-    if (item.passages !== undefined) {
-      // A corpus cannot lose one document, and none may be searched that the reader has taken away.
-      this.#corpus = "";
-      for (const other of rest) Object.assign(other, { state: "reading", passages: undefined });
+    if (isFound(item)) {
+      const rest = this.#renew();
       this.#reading = this.#reading.then(() => this.#read(rest, this.#set));
     }
     this.changed();
+  }
+
+  // Gives the corpus up, and returns the files that are to be put into the next. None can lose one document, and none may
+  // be searched that the reader has taken away.
+  #renew(): Upload[] {
+    const rest = this.items.filter(isFound);
+    this.#corpus = "";
+    for (const item of rest) Object.assign(item, { state: "reading", passages: undefined, isQuoted: false });
+    return rest;
   }
 
   // Takes what was made of a table with the meaning of its columns, in the place of the table as it was read.
@@ -92,10 +105,12 @@ export class Uploads extends Store {
     for (const item of added) {
       if (!this.items.includes(item)) continue;
       try {
-        const refusal = refuseFile(item.file, isTable(item.name), this.ids.length, limits);
-        if (refusal) throw new Problem({ status: 413, detail: refusal });
-        await (isTable(item.name) ? this.#readTable(item, limits?.max_tables ?? Infinity) : this.#readDocument(item, set));
+        // The rows of a table that was read before are only to be found again.
+        const tables = item.sheet ? [item] : await this.#readFile(item, limits, set);
+        for (const table of tables) problems.push(...await this.#quote(table, set));
         item.state = "read";
+        // Taken away while it was read.
+        if (set === this.#set && [item, ...tables].some((one) => isFound(one) && !this.items.includes(one))) added.push(...this.#renew());
         announce(`${item.name}: ${word("attached")}`);
       } catch (thrown) {
         this.items = this.items.filter((other) => other !== item);
@@ -106,7 +121,30 @@ export class Uploads extends Store {
     if (problems.length) this.onProblem(problems.join("\n"));
   }
 
-  async #readTable(item: Upload, most: number): Promise<void> {
+  // Returns the tables that the file has become; a document becomes none.
+  async #readFile(item: Upload, limits: Limits | null, set: number): Promise<Upload[]> {
+    const refusal = refuseFile(item.file, isTable(item.name), this.ids.length, limits);
+    if (refusal) throw new Problem({ status: 413, detail: refusal });
+    if (isTable(item.name)) return this.#readTable(item, limits?.max_tables ?? Infinity);
+    await this.#readDocument(item, set);
+    return [];
+  }
+
+  // Rows answer what nothing is computed for. Without them a table is still computed on.
+  async #quote(item: Upload, set: number): Promise<string[]> {
+    const query = new URLSearchParams({ corpus: this.#corpus });
+    try {
+      const found = await post<ImportedDocument>(`${path("tables", item.imported ?? "", "passages")}?${query}`);
+      if (set !== this.#set) return [];
+      this.#corpus = found.corpus;
+      Object.assign(item, { isQuoted: true, note: found.issues.map(({ message }) => message).join(" ") });
+      return [];
+    } catch (thrown) {
+      return [`${item.name}: ${word("rowsUnquoted")} ${asProblem(thrown).message}`];
+    }
+  }
+
+  async #readTable(item: Upload, most: number): Promise<Upload[]> {
     const room = Math.max(0, Math.min(most - this.ids.length - 1, MOST_FURTHER));
     const query = new URLSearchParams({ name: item.name, further: String(room) });
     // Once for all sheets of a workbook, which are tables of their own.
@@ -115,16 +153,15 @@ export class Uploads extends Store {
     // A sheet that is none, and one for which there is no room, counts as an issue.
     const lost = Math.max(0, found.worksheets.length - 1 - tables.length);
     Object.assign(item, this.#take(found), { issues: found.issues.length + lost });
-    for (const more of tables) {
-      const taken = this.#take(more);
-      this.items = [...this.items, { name: more.sheet?.title ?? more.worksheet, file: item.file, state: "read", ...taken }];
-    }
+    const further = tables.map((more): Upload => ({ name: more.sheet?.title ?? more.worksheet, file: item.file, state: "read", ...this.#take(more) }));
+    this.items = [...this.items, ...further];
+    return [item, ...further];
   }
 
   // The same table again takes the place of the earlier one.
-  #take({ sheet, issues }: Pick<ImportedTable, "sheet" | "issues">): Pick<Upload, "sheet" | "imported" | "issues"> {
+  #take({ sheet, issues }: Pick<ImportedTable, "sheet" | "issues">): Pick<Upload, "sheet" | "imported" | "title" | "issues"> {
     this.items = this.items.filter((other) => !sheet || other.imported !== sheet.id);
-    return { sheet: sheet ?? undefined, imported: sheet?.id, issues: issues.length };
+    return { sheet: sheet ?? undefined, imported: sheet?.id, title: sheet?.title, issues: issues.length };
   }
 
   async #readDocument(item: Upload, set: number): Promise<void> {

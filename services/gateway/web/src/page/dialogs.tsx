@@ -15,8 +15,8 @@ interface Described {
 }
 
 // A part of the page that is read when it is first wanted. One that cannot be read says so in its place.
-export const readLater = (read: () => Promise<ComponentType>): LazyExoticComponent<ComponentType> =>
-  lazy(async () => ({ default: await read().catch((): ComponentType => Unread) }));
+export const readLater = <P = object>(read: () => Promise<ComponentType<P>>): LazyExoticComponent<ComponentType<P>> =>
+  lazy(async () => ({ default: await read().catch((): ComponentType<P> => Unread) }));
 
 const DIALOGS: Record<Exclude<DialogName, "">, Described> = {
   palette: { title: "palette", className: "palette", Content: readLater(async () => (await import("./palette")).Palette) },

@@ -26,7 +26,7 @@ function useBrought(): Brought[] {
   const { items } = useStore(uploads);
   const attached = items.map((item): Brought => ({
     name: item.name, note: describeUpload(item), isReading: item.state === "reading",
-    isUsed: (run) => usesDocument(run, item.name) || [item.sheet?.id, item.imported].some((id) => id !== undefined && usesSheet(run, id)),
+    isUsed: (run) => usesDocument(run, item.name) || Boolean(item.title && usesDocument(run, item.title)) || [item.sheet?.id, item.imported].some((id) => id !== undefined && usesSheet(run, id)),
   }));
   const known = new Set(items.map(({ name }) => name));
   const earlier = session.turns.flatMap(({ run }) => ownDocuments(run)).filter((name) => !known.has(name) && known.add(name));

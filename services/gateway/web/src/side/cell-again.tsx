@@ -10,7 +10,7 @@ import { duration } from "../base/format";
 import { counted, word } from "../base/words";
 import type { CellResult } from "../contract/types";
 import type { CodeItem } from "../run/rows";
-import { Section } from "../turn/rows";
+import { Section } from "./printed";
 
 const MOST_LINES = 24;
 

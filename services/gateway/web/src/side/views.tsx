@@ -10,7 +10,8 @@ import type { Sheet, Usage } from "../contract/types";
 import type { CodeItem, Item } from "../run/rows";
 import { type Run, kindOf } from "../run/run";
 import { addressOf, saveAnswer } from "../turn/export";
-import { Section, TraceRow } from "../turn/rows";
+import { TraceRow } from "../turn/rows";
+import { Section } from "./printed";
 
 const SNIPPET = 600;
 
@@ -93,8 +94,8 @@ function Cells({ run }: { run: Run }) {
 
 function Cell({ item }: { item: CodeItem }) {
   const { code: source, stdout, result, traceback } = item.code;
-  const parts: [string, string][] = [["", source], [word("output"), stdout], [word("result"), result], [word("traceback"), traceback]];
-  return <div className="cell">{parts.filter(([, text]) => text).map(([title, text]) => <Section key={title} title={title} text={text} />)}</div>;
+  const parts: [string, string][] = [[word("output"), stdout], [word("result"), result], [word("traceback"), traceback]];
+  return <div className="cell"><Section title="" text={source} language="python" />{parts.filter(([, text]) => text).map(([title, text]) => <Section key={title} title={title} text={text} />)}</div>;
 }
 
 // Tokens read and written, with what of them was cheaper or is not seen, and the cost where prices are known.
@@ -110,7 +111,7 @@ export function Steps({ run }: { run: Run }) {
   const facts = [run.id, run.model, run.usage ? usageOf(run.usage) : ""].filter(Boolean).join(" · ");
   return (
     <>
-      {run.rows.map((row, place) => <TraceRow key={place} row={row} />)}
+      {run.rows.map((row, place) => <TraceRow key={place} row={row} run={run} />)}
       <p className="dim">{facts} <a href={path("runs", run.id)} target="_blank" rel="noreferrer">{word("record")}</a></p>
     </>
   );

@@ -1,9 +1,16 @@
 // The rows of a trace: calls of tools, thoughts, and what happened to the run itself.
-import type { ReactNode } from "react";
+import { type ReactNode, Suspense } from "react";
 
 import { count, duration } from "../base/format";
 import { counted, plural, word } from "../base/words";
+import { readLater } from "../page/dialogs";
+import { readResult } from "../run/hits";
 import { type MarkRow, type Row, type ThoughtRow, type ToolRow, isThought, isTool } from "../run/rows";
+import type { Run } from "../run/run";
+import { type CodeLanguage, Printed, Section } from "../side/printed";
+
+// Traces are folded when a run is over: what leads from them to the panel is read with the first row that has any.
+const Results = readLater(async () => (await import("./results")).Results);
 
 const ICONS: Record<string, string> = { search: "⌕", fetch: "▤", data: "▦", catalogue: "☷", sql: "⋈", python: "λ", finish: "✓", think: "…", todo: "☑", recall: "↺", delegate: "⑂" };
 // One icon per kind of thought.
@@ -15,16 +22,9 @@ const MARKS: Record<ToolRow["status"], string> = { "": "", ok: "✓", empty: "�
 const BEGINNING = 160;
 const SHORT = 120;
 
-export function TraceRow({ row }: { row: Row }) {
-  if (isTool(row)) return <ToolCallRow row={row} />;
+export function TraceRow({ row, run }: { row: Row; run: Run }) {
+  if (isTool(row)) return <ToolCallRow row={row} run={run} />;
   return isThought(row) ? <Thought row={row} /> : <Mark row={row} />;
-}
-
-// A text as it was printed; it may scroll, so that it takes the focus.
-export const Printed = ({ text }: { text: string }) => <pre tabIndex={0}>{text}</pre>;
-
-export function Section({ title, text }: { title: string; text: string }) {
-  return <div className="io">{title && <span className="dim">{title}</span>}<Printed text={text} /></div>;
 }
 
 // A model's own thought is long: only its beginning is shown until it is opened.
@@ -56,8 +56,9 @@ function nameOfThought(kind: string): string {
   return name === key ? kind : name;
 }
 
-function ToolCallRow({ row }: { row: ToolRow }) {
+function ToolCallRow({ row, run }: { row: ToolRow; run: Run }) {
   const isRunning = !row.status;
+  const { hits, text } = readResult(row.content);
   return (
     <details className="row" data-tool={row.tool}>
       <summary>
@@ -69,8 +70,9 @@ function ToolCallRow({ row }: { row: ToolRow }) {
         <span className="ms">{isRunning ? "" : duration(row.ms)}</span>
       </summary>
       <SubRun row={row} />
-      <Section title={word("input")} text={inputOf(row)} />
-      {row.content && <Section title={word("result")} text={readable(row.content)} />}
+      <Section title={word("input")} {...inputOf(row)} />
+      {hits.length + row.material.length > 0 && <Suspense><Results row={row} run={run} hits={hits} /></Suspense>}
+      {text && <Section title={word("result")} text={text} />}
     </details>
   );
 }
@@ -128,24 +130,8 @@ const asText = (value: unknown): string => (typeof value === "string" ? value : 
 // What a call was made with, as far as a line has room for it.
 const shortInputOf = (row: ToolRow): string => Object.values(row.input).map(asText).join(" · ").replace(/\s+/g, " ").slice(0, SHORT);
 
-const inputOf = (row: ToolRow): string =>
-  (typeof row.input.code === "string" ? row.input.code : Object.entries(row.input).map(([name, value]) => `${name}: ${asText(value)}`).join("\n"));
-
-// A result is one JSON line for programs, then text for reading: hits are spelled out, the rest is given as it is.
-interface Hit {
-  time?: string;
-  title: string;
-  summary: string;
-}
-
-function readable(content: string): string {
-  const [head = "", ...rest] = content.split("\n");
-  const text = rest.join("\n").trim();
-  try {
-    const { hits, error } = JSON.parse(head) as { hits?: Hit[]; error?: string };
-    if (hits?.length) return hits.map((hit) => `${hit.time || "–"}  ${hit.title}\n    ${hit.summary}`).join("\n");
-    return [error, text].filter(Boolean).join("\n\n") || head;
-  } catch {
-    return content;
-  }
+function inputOf({ tool, input }: ToolRow): { text: string; language?: CodeLanguage } {
+  if (typeof input.code === "string") return { text: input.code, language: "python" };
+  if (tool === "sql" && typeof input.query === "string") return { text: input.query, language: "sql" };
+  return { text: Object.entries(input).map(([name, value]) => `${name}: ${asText(value)}`).join("\n") };
 }

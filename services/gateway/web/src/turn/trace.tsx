@@ -31,7 +31,7 @@ export function Trace({ turn }: { turn: Turn }) {
           <Fullness run={run} />
           <Clock run={run} />
         </summary>
-        <div className="steps">{run.rows.map((row, place) => <TraceRow key={place} row={row} />)}</div>
+        <div className="steps">{run.rows.map((row, place) => <TraceRow key={place} row={row} run={run} />)}</div>
       </details>
       <div className="acts">
         {!run.over && <button type="button" className="stop" disabled={turn.isBusy} onClick={act(() => turn.stop())}>{word("stop")}</button>}
