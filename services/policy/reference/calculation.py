@@ -1,8 +1,7 @@
-"""A calculation: its series, one cell with all steps, a chart, and what the steps gave, a line each."""
+"""A calculation: its series, one cell with all steps, and what the steps gave, a line each."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +16,8 @@ from fathom.services.policy.reference.reading import Reading, Sheet, list_column
 
 # Places of an answer's own columns that are named; a table beside it has the others.
 MOST_CELLS = 6
-# Functions whose value is a move from one date to another one, and those of values without a course to be drawn.
+# Functions whose value is a move from one date to another one.
 MOVES = frozenset({"ret", "pct", "change", "cagr"})
-SINGLE = frozenset({"at", "start", "end", "period", "minus", "plus", "over", "times", "pct", "share"})
-# A day as the steps name it.
-DAY = re.compile(r"'(\d{4}-\d\d-\d\d)'")
 
 
 @dataclass(frozen=True)

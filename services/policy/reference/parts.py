@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -105,8 +105,3 @@ def make_part(question: str, walker: Walker, call: Call) -> Part:
     # Without anything open the tables have said what is asked.
     found = str(call.arguments.get("answer", "")) if call.tool == "finish" and not left else ""
     return Part(question, None, found, tuple(left))
-
-
-def limit_tools(tools: Sequence[str]) -> frozenset[str]:
-    """Return the tools that a part may use."""
-    return TOOLS & {*tools}

@@ -114,8 +114,8 @@ def test_the_smoke_question_is_answered_over_http(findings: dict[str, Any]) -> N
     assert "-38.52%" in answer["markdown"]
     assert answer["cited"]
     assert set(answer["cited"]) <= set(material)
-    # The question's own table, and the whole series that the calculation needs.
-    assert {item["sheet"]["rows"] for item in material.values() if "sheet" in item} == {"1511", "8313"}
+    # The question's own table and the course in its window, the whole series that the calculation needs, its results.
+    assert {item["sheet"]["rows"] for item in material.values() if "sheet" in item} == {"1511", "8313", "4"}
     figures = [figure for item in material.values() for figure in item.get("code", {}).get("figures", ())]
     assert len(figures) == 1
 
@@ -123,7 +123,7 @@ def test_the_smoke_question_is_answered_over_http(findings: dict[str, Any]) -> N
 def test_a_terminal_in_a_pod_gets_the_same(findings: dict[str, Any]) -> None:
     status, said = findings["terminal"]
     assert status == 0, said
-    assert "table sheet_2" in said
+    assert "table sheet_3" in said
     assert "figure fig_1" in said
 
 
