@@ -28,6 +28,8 @@ UNTIL = re.compile(
     r"(?:until|till|through|before|by|up to|as of|截至|截止|直到|到)\s*(?:early|late|the end of)?\s*$", re.IGNORECASE
 )
 
+# The day before another one that has the month of both: "14 and 15 January".
+SHARED_MONTH = re.compile(r"(?<![\d.,$€£¥])(\d{1,2})\s*(?:and|to|or|–|—|-)\s*$", re.IGNORECASE)
 # A number behind a month that counts a currency.
 PRICED = re.compile(r"(?<=月)\d{1,2}(?=[^\d，。；日号]{0,4}元|英镑|卢布|里拉|瑞郎)")
 
@@ -87,8 +89,18 @@ def find_moments(text: str) -> list[Moment]:
             continue
         period = settle(found) if isinstance(found, Date) else found
         if period is not None:
-            out.append(Moment(start, stop, words, period.start, period.end))
+            moment = Moment(start, stop, words, period.start, period.end)
+            out += [*find_shared_month(text, moment), moment]
     return out
+
+
+def find_shared_month(text: str, later: Moment) -> list[Moment]:
+    """Return the day before another day that has the month of both; [] where there is none."""
+    day, shared = later.first, SHARED_MONTH.search(text[: later.start])
+    if day is None or day != later.last or shared is None or not 1 <= int(shared[1]) < day.day:
+        return []
+    earlier = day.replace(day=int(shared[1]))
+    return [Moment(*shared.span(1), shared[1], earlier, earlier)]
 
 
 def find_ranges(text: str, moments: list[Moment]) -> list[Moment]:

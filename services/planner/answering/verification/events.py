@@ -79,6 +79,8 @@ TOKEN = re.compile(r"[A-Za-z][A-Za-z'’-]*|(?<!\[)\b\d[\d.,%]*")
 # Five equal neighbours make it a copied line; five letters make a word stem, which folds inflections; a negation
 # reaches over about six words.
 AROUND, STEM, NEGATED_CHARS = 5, 5, 40
+# Letters of the shortest name that another one is derived from.
+FEWEST_STEM = 4
 ORDINARY = frozenset((
     *map(str.lower, MONTH_NAMES), "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
     "mr", "mrs", "ms", "dr", "the", "this", "that", "these", "in", "on", "at",
@@ -228,4 +230,15 @@ def is_unknown_name(name: str, corpus: str) -> bool:
     """Return whether some word of a name is missing from the corpus (lower case)."""
     words = [strip_possessive(word).lower() for word in name.split()]
     words = [word for word in words if word not in STOP and word not in ORDINARY]
-    return bool(words) and not all(re.search(rf"(?<![a-z]){re.escape(word)}", corpus) for word in words)
+    return bool(words) and not all(has_name(word, corpus) for word in words)
+
+
+def has_name(word: str, corpus: str) -> bool:
+    """Return whether a corpus (lower case) has a word of a name, or what it is derived from: Asia for "Asian"."""
+    if re.search(rf"(?<![a-z]){re.escape(word)}", corpus):
+        return True
+    # Without its ending the word has to be there as a whole: "Indian" is of India, and no "Indi…" is of Indiana.
+    return any(
+        len(stem) >= FEWEST_STEM and re.search(rf"(?<![a-z]){re.escape(stem)}(?![a-z])", corpus)
+        for stem in (word[:-1], word[:-2])
+    )
