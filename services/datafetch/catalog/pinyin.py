@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Any, cast
 
 from fathom.core.errors import MissingExtra
 from fathom.services.datafetch.catalog.text import CJK
 
+# Windows of a question, of at most 20 characters, are read several times. These take at most 3 MB; 50,000 of them, with
+# syllables of their own each, took 30 MB.
+REMEMBERED = 4_096
 
-# Windows of a question repeat the same characters; 50,000 short tuples are some ten megabytes.
-@lru_cache(maxsize=50_000)
+
+@lru_cache(maxsize=REMEMBERED)
 def split_syllables(text: str) -> tuple[str, ...]:
     """Return one syllable per Chinese character and other characters unchanged; raises ``MissingExtra``."""
     try:
@@ -19,7 +23,8 @@ def split_syllables(text: str) -> tuple[str, ...]:
         raise MissingExtra("pypinyin", "data") from error
     # pypinyin calls this for runs that are not Chinese; its stubs know only the forms that give one string.
     each = cast(Any, lambda rest: [*rest])
-    return tuple(lazy_pinyin(text, errors=each))
+    # There are some 400 syllables without tones: each is held once.
+    return tuple(map(sys.intern, lazy_pinyin(text, errors=each)))
 
 
 def romanise(name: str) -> list[str]:

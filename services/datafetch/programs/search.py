@@ -24,7 +24,8 @@ LEAST_DONE = 4
 LENGTH_POWER = 0.8
 # Nothing that is so much less likely than the best finished program is followed further.
 MARGIN = 4.0
-REMEMBERED = 4_096
+# What may follow next differs by some hundred cases; one takes up to 8 KB, with its names.
+REMEMBERED = 512
 # Functions that relate two things, which are never the same: a currency has no rate in itself.
 RELATING = frozenset({
     "rate", "corr", "levels_corr", "beta", "pct", "minus", "over", "share", "days", "months", "years",

@@ -48,7 +48,14 @@ def are_alike(one: str, other: str) -> bool:
     """Return whether two files have nearly the same name, but for dates."""
     first, second = list_name_words(one), list_name_words(other)
     fewer = min(len(first), len(second))
-    return one != other and fewer > 0 and len(first & second) >= ALIKE * fewer
+    # Sheets of one workbook share its name, and none replaces another.
+    return name_file(one) != name_file(other) and fewer > 0 and len(first & second) >= ALIKE * fewer
+
+
+def name_file(source: str) -> str:
+    """Return the file of a source: that of a table is named with its sheet behind it, "capex.xlsx Volumes"."""
+    path = PurePath(source)
+    return f"{path.parent}/{path.stem}{path.suffix.partition(' ')[0]}"
 
 
 def list_name_words(source: str) -> set[str]:

@@ -22,8 +22,9 @@ from fathom.domain.programs.language import (
 
 # Calls within calls; real questions have six.
 MOST_DEPTH = 9
-# Distinct frames that are remembered: functions by the number of their arguments so far.
-REMEMBERED = 4_096
+# Distinct frames that are remembered: functions by the number of their arguments so far. The names that may follow one
+# take up to 8 KB: this is 4 MB at most.
+REMEMBERED = 512
 LINES = frozenset({
     "within", "between", "after", "before", "every", "moves", "steps", "yoy", "qoq", "mom", "average", "rate",
     "portfolio", "where", "recent", "rolling_max", "rolling_min", "annualised", "magnitude",

@@ -81,6 +81,8 @@ async def test_documents_of_other_names_are_not_said_to_replace_each_other(drive
         ("treasury_committee_minutes_2026-09-17.md", "valuation committee 2026-10-08 notes.md", False),
         ("2026-01-12.txt", "2026-03-09.txt", False),
         ("memo.md", "memo.md", False),
+        ("capex.xlsx Capex 2025", "capex.xlsx Volumes kt", False),
+        ("capex 2025-01-31.xlsx Volumes", "capex 2026-01-31.xlsx Volumes", True),
         ("", "", False),
     ],
 )
