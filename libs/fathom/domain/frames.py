@@ -15,6 +15,8 @@ PARQUET = "application/vnd.apache.parquet"
 ARROW_TYPES = frozenset({"", ARROW_STREAM, "application/octet-stream"})
 MAX_TABLE_BYTES = 1024 * 1024 * 1024
 ZSTD_LEVEL = 1
+# Name in a field's metadata of the months of the periods that its days are the last ones of.
+MONTHS = "months"
 MAX_COLUMNS = 12
 MAX_CELL = 24
 MAX_NAME = 64

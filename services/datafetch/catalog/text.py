@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fathom.domain.text.scripts import HAN_AND_RARE
 
 CJK = re.compile(f"[{HAN_AND_RARE}]")
+BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
 
 
 def plain(text: str) -> str:

@@ -32,6 +32,7 @@ from fathom.services.datafetch.parser.operators import find_conditions
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
 from fathom.services.datafetch.query.periods import label
+from fathom.services.datafetch.query.planner import report_no_series
 
 # A query has all values of one range of time; programs choose among them.
 INEXPRESSIBLE = "no query here leaves something out or chooses values by a comparison"
@@ -94,6 +95,7 @@ class Reader:
         named = [item for item in select(draft.mentions, MentionKind.ENTITY, MentionKind.INDICATOR) if item.end]
         matches = [Match(text[slice(*m.span)], m.value, m.confidence, m.how, m.others[:5]) for m in named]
         self._complete(draft)
+        self._report_joined(draft)
         seen = Understanding(build_query(draft), draft.missing, matches)
         # An open end has no day that a reader could be told.
         days = [one for one in draft.reading.periods if one.relative and one.start and one.end]
@@ -197,19 +199,25 @@ class Reader:
         # The kinds of entities that have the figures; one of another kind has no column of them.
         covered = {kind for spec in specs for kind in spec.kinds}
         # "Capacity utilization of Apple" asks for no price of Apple besides, nor does "the CPI of Apple and the US".
-        if specs and (self._is_shared(draft) or (covered == {"economy"} and not lexicon.says("together", draft.text))):
+        if specs and (
+            lexicon.is_shared(draft.text, draft.mentions)
+            or (covered == {"economy"} and not lexicon.says("together", draft.text))
+        ):
             return
         # An entity whose kind has none of the named indicators still gets its default, beside those of the others.
         kinds = draft.kinds - covered - ({"economy"} if specs else set())
         defaults = [spec for spec in self._layer.indicators.values() if spec.default and kinds & set(spec.kinds)]
         draft.mentions += [Mention(MentionKind.INDICATOR, 0, 0, spec.id) for spec in defaults]
 
-    def _is_shared(self, draft: Draft) -> bool:
-        """Return whether one figure is asked of several entities, so that none of them gets another one instead."""
-        shape, marks = draft.text, {MentionKind.ENTITY: "\1", MentionKind.INDICATOR: "\2"}
-        for item in sorted(select(draft.mentions, *marks), key=lambda one: one.span, reverse=True):
-            shape = shape[: item.start] + marks[item.kind] + shape[item.end :]
-        return lexicon.says("shared", shape)
+    def _report_joined(self, draft: Draft) -> None:
+        """Report economies that are asked of beside a company of theirs, and have none of the figures."""
+        specs = list_specs([item.value for item in draft.indicators], draft.layer)
+        homes = {draft.layer.entities[name].market for name in draft.entities}
+        # An economy that is said of its company says where it is; of others the planner reports it.
+        for item in lexicon.find_joined(draft.text, draft.mentions):
+            entity = draft.layer.entities[item.value]
+            if entity.id in homes and specs and not any(entity.kind in spec.kinds for spec in specs):
+                draft.missing.append(report_no_series(entity, specs))
 
     def _accept(self, text: str, mentions: Sequence[Mention], seen: Understanding) -> None:
         """Report the words that the query leaves out; empty it when one of them changes what is asked."""

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fathom.domain.frames import MONTHS
 from fathom.domain.periods.period import DAY
 from fathom.domain.programs.language import WHOLE_TABLE
 from fathom.services.datafetch.catalog.schema import Frequency
+from fathom.services.datafetch.catalog.text import BRACKETS
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.catalogue import Entry
 from fathom.services.datafetch.programs.linking import EXACT, Floats, Linker, Vectors
@@ -31,7 +33,6 @@ LEAST_PARTS, ROUNDING = 2, 1e-3
 PERIODS = (12, 6, 3, 1)
 # All are compared with the words of a question.
 MOST_NAMES = 8
-BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
 # A unit of two parts behind a name, of which one is short: "Price USD/t", but not "Net profit/loss".
 SHORT, LONG = r"[^\W\d_][\w²³]{0,2}", r"[^\W\d_][\w²³]*"
 UNIT_END = re.compile(rf"\s((?:{SHORT}/{LONG}|{LONG}/{SHORT}))$")
@@ -98,6 +99,7 @@ def list_own_series(
     if not len(days):
         return []
     totals = find_totals(table, meanings or {})
+    said = int((table.schema.field(dates[0]).metadata or {}).get(MONTHS.encode(), 0))
     ends, spaced = pc.min_max(days).as_py(), find_spacing(pc.unique(days).to_pylist()) if meanings else 0
     found = []
     for name in (field.name for field in table.schema if is_number(field.type)):
@@ -108,7 +110,7 @@ def list_own_series(
             meant.label,
             meant.kind,
             meant.is_amount,
-            meant.months or spaced,
+            meant.months or said or spaced,
             meant.is_state,
             meant.is_of_file,
             name in totals,

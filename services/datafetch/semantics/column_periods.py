@@ -11,7 +11,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.periods.grammar import read_periods
 from fathom.domain.periods.lexer import split_items
 from fathom.domain.periods.period import Kind, Period, count_whole_months
-from fathom.services.datafetch.programs.own import BRACKETS
+from fathom.services.datafetch.catalog.text import BRACKETS
 
 # A number of a name is a year only if tables are of such years: units may be called 1850.
 YEARS = range(1900, 2101)

@@ -10,6 +10,9 @@ from enum import StrEnum
 from typing import Any
 
 from fathom.domain.frames import arrow
+from fathom.domain.periods.period import name_length
+from fathom.domain.text.numerals import NUMBER_WORDS
+from fathom.services.datafetch.semantics.column_periods import ColumnPeriod, find_row_period
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.cells import NOTHING, PACKED, parse_day, parse_number
 from fathom.services.datafetch.sources.files.written import (
@@ -22,6 +25,8 @@ from fathom.services.datafetch.sources.files.written import (
 
 # Share of cells that must fit a type; misfits are then reported. Below it the column stays text.
 MOST = 0.95
+# Share of words up to which a column of numbers lacks their values; a single one may be more in a short table.
+MOST_WORDS = 0.25
 # A leading zero: numbers are not written so, codes are.
 CODE = re.compile(r"0\d+")
 # Columns with security codes: their digits are names, and leading zeros count.
@@ -57,12 +62,16 @@ class Column:
 
 @dataclass(frozen=True)
 class ParsedColumn:
-    """A parsed column: Arrow array, unit, and the cells that became null because they did not fit."""
+    """A parsed column: Arrow array, unit, and the cells that became null because they did not fit.
+
+    ``months`` are those of the periods that its days are the last ones of; 0 for days.
+    """
 
     array: Any
     unit: str
     issues: tuple[RowIssue, ...]
     style: Style = Style.POINT
+    months: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,13 +135,15 @@ def infer_type(column: Column, rows: Sequence[int], style: Style = Style.POINT) 
     if CODE_NAME.search(column.name) or any(isinstance(cell, str) and CODE.fullmatch(cell) for cell in there):
         return ParsedColumn(plain, "", ())
     best = choose_reading(column.name, cells, there, style)
+    if len(best.wrong) == len(there) and (dated := parse_periods(column.name, cells, rows)):
+        return dated
     names = [str(cells[index])[:40] for index in best.wrong[:MOST_ISSUES]]
     if is_order_open(cells, best):
         issue = RowIssue(
             rows[0], "day and month cannot be told apart: write 2025-04-03, or both in one order", column.name
         )
         return ParsedColumn(plain, "", (issue,))
-    if len(best.wrong) <= (1 - MOST) * len(there):
+    if len(best.wrong) <= (1 - MOST) * len(there) or are_words(best, cells, there):
         issues = [
             RowIssue(rows[at], f"{name!r} is no {best.reader.kind}", column.name)
             for at, name in zip(best.wrong, names, strict=False)
@@ -147,6 +158,31 @@ def infer_type(column: Column, rows: Sequence[int], style: Style = Style.POINT) 
         for at, name in zip(best.wrong, names, strict=False)
     ]
     return ParsedColumn(plain, "", tuple(issues))
+
+
+def are_words(best: Reading, cells: Sequence[Any], there: Sequence[Any]) -> bool:
+    """Return whether the few cells of a column that are no numbers are words that hold none: "see note"."""
+    words = [str(cells[at]).lower() for at in best.wrong]
+    is_few = len(words) <= max(1, MOST_WORDS * len(there)) and len(words) < len(there) / 2
+    spelt = NUMBER_WORDS.keys() & {part for word in words for part in word.split()}
+    is_free = not spelt and not any(map(str.isnumeric, "".join(words)))
+    return is_few and is_free and best.reader.kind in NUMBERS
+
+
+def parse_periods(name: str, cells: Sequence[Any], rows: Sequence[int]) -> ParsedColumn | None:
+    """Return the last days of periods of one length, "Jan 2020" or "FY2021"; None for a column of anything else."""
+    known: dict[str, ColumnPeriod | None] = {}
+    for cell in cells:
+        # The first cell that is none ends it: most columns of texts cost one reading.
+        if cell is not None and (not isinstance(cell, str) or known.setdefault(cell, find_row_period(cell)) is None):
+            return None
+    lengths = {one.months for one in known.values() if one is not None}
+    if len(lengths) != 1 or 0 in lengths:
+        return None
+    (months,) = lengths
+    days = [one.end if cell is not None and (one := known[cell]) else None for cell in cells]
+    note = RowIssue(rows[0], f"each cell is a {name_length(months)}, dated by its last day", name)
+    return ParsedColumn(arrow().array(days, arrow().date32()), "", (note,), months=months)
 
 
 def choose_reading(name: str, cells: Sequence[Any], there: Sequence[Any], style: Style) -> Reading:
@@ -170,6 +206,7 @@ def is_order_open(cells: Sequence[Any], best: Reading) -> bool:
     return not wrong and other != best.values
 
 
+NUMBERS = frozenset({"whole number", "number", "percentage"})
 TYPES = {"whole number": "int64", "number": "float64", "percentage": "float64", "day": "date32"}
 
 

@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fathom.core.errors import CorruptData, InvalidField, PayloadTooLarge
-from fathom.domain.frames import arrow
+from fathom.domain.frames import MONTHS, arrow
 from fathom.domain.text.addresses import find_runs, name_range
 from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
@@ -110,7 +110,13 @@ def build_table(
     for result in found.values():
         for issue in result.issues:
             append_issue(issues, issue)
-    table = arrow().table({key: result.array for key, result in found.items()})
+    pa = arrow()
+    # Behind days nobody sees any more that values are of whole periods.
+    fields = [
+        pa.field(key, result.array.type, metadata={MONTHS: str(result.months)} if result.months else None)
+        for key, result in found.items()
+    ]
+    table = pa.table([result.array for result in found.values()], schema=pa.schema(fields))
     units = {key: result.unit for key, result in found.items() if result.unit}
     ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column))[:MOST_ISSUES])
     runs = find_runs(numbers)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,25 @@ def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
     rest = blank(text, [item.span for item in found])
     unread = {*find_content_words(rest), *_find_joined_nouns(rest, select(found, MentionKind.ENTITY))}
     return sorted([*found, *list_unread(unread)], key=lambda item: item.span)
+
+
+def find_joined(text: str, mentions: Iterable[Mention]) -> list[Mention]:
+    """Return the entities that a conjunction joins to another one: "Apple and the US"; a comma alone may explain."""
+    found = sorted(select(mentions, MentionKind.ENTITY), key=lambda item: item.span)
+    pairs = [
+        (one, two)
+        for one, two in pairwise(found)
+        if cue("both").match(text[one.end : two.start]) and text[one.end : two.start].strip(" ,，")
+    ]
+    return list(dict.fromkeys(item for pair in pairs for item in pair))
+
+
+def is_shared(text: str, mentions: Iterable[Mention]) -> bool:
+    """Return whether one figure is asked of several entities, so that none of them gets another one instead."""
+    shape, marks = text, {MentionKind.ENTITY: "\1", MentionKind.INDICATOR: "\2"}
+    for item in sorted(select(mentions, *marks), key=lambda one: one.span, reverse=True):
+        shape = shape[: item.start] + marks[item.kind] + shape[item.end :]
+    return says("shared", shape)
 
 
 def _find_joined_nouns(rest: str, entities: Sequence[Mention]) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.catalog.text import normal
 from fathom.services.datafetch.parser.acceptance import is_in, join_names
 from fathom.services.datafetch.parser.builder import STEP_MONTHS
-from fathom.services.datafetch.parser.lexicon import cue
+from fathom.services.datafetch.parser.lexicon import cue, find_joined, is_shared
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.programs.catalogue import HOME
 from fathom.services.datafetch.programs.reader import ProgramReading
@@ -43,6 +43,7 @@ REASONS = MappingProxyType(
 SIDES = MappingProxyType({">": frozenset({"above", "at_least"}), "<": frozenset({"below", "at_most"})})
 # A bound below zero turns them round: who "lost more than 8 %" moved below -8 %.
 COMPARED = re.compile(r"'(above|below|at_least|at_most)'(?!, (?:f\.neg\(|-))")
+NAMED = (MentionKind.ENTITY, MentionKind.INDICATOR)
 NUMBER = re.compile(r"\d+")
 # Steps that compute a change between two values, whatever lies between them.
 MOVES = ("pct", "ret", "change", "minus", "over")
@@ -50,62 +51,125 @@ MOVES = ("pct", "ret", "change", "minus", "over")
 SURE_LINK = 0.95
 
 
-def find_unused(
-    question: str,
-    mentions: Sequence[Mention],
-    program: ProgramReading,
-    layer: Layer,
-) -> list[Gap]:
+def find_unused(question: str, mentions: Sequence[Mention], program: ProgramReading, layer: Layer) -> list[Gap]:
     """Return the names, periods, numbers and unread words of a question that a program uses neither by word nor value.
 
     An unread word among those for a series is used only if the series is called so: no peso of Mexico is Chilean.
     """
-    # Economies have many series, and the euro is the base of all rates.
-    economies = {EURO, *(name for name, spec in layer.entities.items() if spec.kind == "economy")}
-    entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - economies
-    homes = set(list_homes(program.series, layer.entities))
-    # A number in words may count what is named beside it.
-    counts, computed = ("1", str(len(entities))), {one.indicator for one in program.series}
-    monies = list_monies(program.series, layer) | {""}
-    qualifiers = set(find_qualifiers(question, mentions, program.series, layer))
-    cut, used = set(find_cut_names(question, mentions, program.series)), [text.casefold() for text in program.words]
-    # A proper name makes it another series, unless its title has the name as well, which makes a link sure. The first
-    # word of a question has a capital of its own.
-    is_sure = program.link_confidence >= SURE_LINK
-    parts = [one for one in qualifiers if question[one.start : one.end] not in {each.words for each in program.series}]
-    cut |= {one for one in parts if one.start and not is_sure and has_capital(question[one.start : one.end])}
-    found: list[Gap] = []
-    for item in mentions:
-        text = question[item.start : item.end]
-        is_length = item.kind == MentionKind.PARAMETER and windows.is_length(item.value)
-        # "Two-year" counts none of two companies, and "three-month" has no digit.
+    return UnusedFinder(question, mentions, program, layer).find()
+
+
+class UnusedFinder:
+    """A finder of the words of one question that one program does not use."""
+
+    def __init__(self, question: str, mentions: Sequence[Mention], program: ProgramReading, layer: Layer) -> None:
+        self._question, self._mentions, self._program, self._layer = question, mentions, program, layer
+        # Economies have many series, and the euro is the base of all rates.
+        economies = {EURO, *(name for name, spec in layer.entities.items() if spec.kind == "economy")}
+        self._entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - economies
+        self._homes = set(list_homes(program.series, layer.entities))
+        self._computed = {one.indicator for one in program.series}
+        self._monies = list_monies(program.series, layer) | {""}
+        self._used = [text.casefold() for text in program.words]
+        qualifiers = set(find_qualifiers(question, mentions, program.series, layer))
+        self._partners = set(find_partners(question, mentions, program.series, layer))
+        # A proper name makes it another series, unless its title has the name as well, which makes a link sure. The
+        # first word of a question has a capital of its own.
+        is_sure = program.link_confidence >= SURE_LINK
+        named = {each.words for each in program.series}
+        parts = [one for one in qualifiers if question[one.start : one.end] not in named]
+        self._cut = set(find_cut_names(question, mentions, program.series))
+        self._cut |= {one for one in parts if one.start and not is_sure and has_capital(question[one.start : one.end])}
+        # These are not used, though words for a series may hold them.
+        self._apart = self._cut | qualifiers | self._partners
+
+    def find(self) -> list[Gap]:
+        """Return the gaps in the order of the question, each once."""
+        found: list[Gap] = []
+        for item in self._mentions:
+            text = self._question[item.start : item.end]
+            if item.kind not in REASONS or not self._is_asked(item, text):
+                continue
+            reason = self._choose_reason(item)
+            if item in self._apart or not self._is_used(item, text, reason):
+                found.append(Gap(text, reason, f"no step uses {text!r}"))
+        return list(dict.fromkeys(found))
+
+    def _is_asked(self, item: Mention, text: str) -> bool:
+        """Return whether the values of a program leave a mention out, whatever its words."""
+        match item.kind:
+            case MentionKind.ENTITY:
+                is_home = item.value in self._homes and item not in self._partners
+                return not is_home and not (item.value in self._monies and is_unit(item, self._question))
+            case MentionKind.PARAMETER:
+                return self._is_number(item, text)
+            case MentionKind.INDICATOR:
+                return item.value not in self._computed
+            case MentionKind.PERIOD:
+                return not is_computed(item, self._program.steps)
+            case MentionKind.CONDITION:
+                return self._is_open_condition(item, text)
+            case MentionKind.MEASURE:
+                return bool(NUMBER.search(text)) and not is_moved(item, self._program.steps)
+            case MentionKind.OUTPUT:
+                return bool(self._program.series) and find_money(item, self._layer) not in self._monies
+        return True
+
+    def _is_number(self, item: Mention, text: str) -> bool:
+        """Return whether a number is a value, and no count of what is named beside it."""
         number, is_written = item.value.split(" ")[0], any(map(str.isdigit, text))
-        is_written = is_written or (is_length and windows.is_attributive(item, question, mentions))
-        is_number = is_written and number not in (counts[:1] if is_length else counts)
-        is_asked = {
-            MentionKind.ENTITY: item.value not in homes and not (item.value in monies and is_unit(item, question)),
-            MentionKind.PARAMETER: is_number,
-            MentionKind.INDICATOR: item.value not in computed,
-            MentionKind.PERIOD: not is_computed(item, program.steps),
-            MentionKind.CONDITION: not any(word in text.casefold() for word in used)
-            or is_opposite(item, program.steps),
-            MentionKind.MEASURE: bool(NUMBER.search(text)) and not is_moved(item, program.steps),
-            MentionKind.OUTPUT: bool(program.series) and find_money(item, layer) not in monies,
-        }
-        if item.kind not in REASONS or not is_asked.get(item.kind, True):
-            continue
-        reason = GapReason.UNUSED_NAME if item in cut else REASONS[item.kind]
+        if not windows.is_length(item.value):
+            return is_written and number not in ("1", str(len(self._entities)))
+        # "Two-year" counts none of two companies, and "three-month" has no digit.
+        return number != "1" and (is_written or windows.is_attributive(item, self._question, self._mentions))
+
+    def _is_open_condition(self, item: Mention, text: str) -> bool:
+        is_named = any(word in text.casefold() for word in self._used)
+        return not is_named or is_opposite(item, self._program.steps) or self._is_of_other(item)
+
+    def _is_of_other(self, condition: Mention) -> bool:
+        """Return whether a condition is on a series that no step has: "gold when inflation was above 5 %"."""
+        before = [item for item in select(self._mentions, *NAMED) if item.end <= condition.start]
+        owner = max(before, key=lambda item: item.end, default=None)
+        if owner is None or owner.kind != MentionKind.INDICATOR or not self._computed.isdisjoint(owner.ids):
+            return False
+        words = self._question[owner.start : owner.end].casefold()
+        return not any(words in one or one in words for one in self._used if not one.isdigit())
+
+    def _choose_reason(self, item: Mention) -> GapReason:
         # "Gold in America" is the same gold: the economy is named as open, and the program stays. So it does with a
         # number that begins an unread word: 811汇改.
-        if (item.kind == MentionKind.ENTITY and item.value not in entities) or is_part_of_word(item, mentions):
-            reason = GapReason.UNREAD
-        is_part = is_decisive(reason) and (has_numbers(item, text, used) if not is_length else False)
-        within = [text.casefold() in one or (is_part and one in text.casefold()) for one in used]
-        within.append(is_length and windows.is_window(item, program.steps))
-        is_by_words = item.kind not in (MentionKind.OUTPUT, MentionKind.CONDITION, MentionKind.MEASURE)
-        if item in cut or item in qualifiers or not (is_by_words and any(within)):
-            found.append(Gap(text, reason, f"no step uses {text!r}"))
-    return list(dict.fromkeys(found))
+        is_economy = item.kind == MentionKind.ENTITY and item.value not in self._entities
+        if is_economy or is_part_of_word(item, self._mentions):
+            return GapReason.UNREAD
+        return GapReason.UNUSED_NAME if item in self._cut else REASONS[item.kind]
+
+    def _is_used(self, item: Mention, text: str, reason: GapReason) -> bool:
+        """Return whether the words of a program have those of a mention, or parts of them that say as much."""
+        if item.kind in (MentionKind.OUTPUT, MentionKind.CONDITION, MentionKind.MEASURE):
+            return False
+        is_length = item.kind == MentionKind.PARAMETER and windows.is_length(item.value)
+        if is_length and windows.is_window(item, self._program.steps):
+            return True
+        is_part = is_decisive(reason) and not is_length and has_numbers(item, text, self._used)
+        return any(text.casefold() in one or (is_part and one in text.casefold()) for one in self._used)
+
+
+def find_partners(
+    question: str, mentions: Sequence[Mention], series: Sequence[NamedSeries], layer: Layer
+) -> Iterator[Mention]:
+    """Yield entities joined to another one that lack the one figure asked of all, and economies without a series.
+
+    "Apple and the US" asks for both, where "Apple in the US" is the same share.
+    """
+    owners, named = {one.entity for one in series}, select(mentions, MentionKind.INDICATOR)
+    specs = [layer.indicators[item.value] for item in named if item.value in layer.indicators]
+    kinds = {kind for spec in specs for kind in spec.kinds} if is_shared(question, mentions) else set()
+    for item in find_joined(question, mentions):
+        spec = layer.entities.get(item.value)
+        is_foreign = bool(kinds) and spec is not None and spec.kind not in kinds
+        if is_foreign or (spec is not None and spec.kind == "economy" and item.value not in owners):
+            yield item
 
 
 def list_homes(series: Sequence[NamedSeries], known: Mapping[str, EntitySpec]) -> Iterator[str]:

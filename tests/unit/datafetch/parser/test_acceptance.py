@@ -22,6 +22,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ("苹果20日均线 2021年", "20日均线"),
         ("黄金2019年的3个月收益率", "3个月"),
         ("5年收益率 苹果 2020年", "5年"),
+        ("When unemployment was above 10 %, how high was gold?", "above 10 %"),
+        ("失业率高于10%的时候，黄金价格是多少？", "高于10%"),
         ("second highest close of the VIX in 2016", "second"),
         ("S&P 500 close 3 months before March 2020", "3 months before"),
         ("Apple H1 minus Microsoft H2 2020 return", "H1"),
@@ -48,6 +50,9 @@ async def test_a_question_that_would_be_another_one_without_a_word_gets_no_figur
         ("correlation of gold and oil from 2015 to 2020", "correlation"),
         ("Tesla peer NVIDIA close in 2021", "Tesla"),
         ("underwhelming unemployment in 2018", "underwhelming"),
+        ("closing price of Apple and the US in 2019", "United States"),
+        ("Apple, Microsoft and the US: closing price in 2019", "United States"),
+        ("苹果和美国2019年的收盘价", "United States"),
     ],
 )
 async def test_a_word_that_only_adds_is_named_beside_the_figures(engine: Engine, question: str, words: str) -> None:

@@ -12,6 +12,8 @@ from fathom.services.datafetch.programs.resolve import NamedSeries
 from fathom.services.datafetch.programs.wording.unused import find_unused
 
 K = MentionKind
+PRICE, JOBS = (K.INDICATOR, "price", "close_adj"), (K.INDICATOR, "jobs", "payrolls")
+ABOVE, ALL_OPEN = (K.CONDITION, "above 5", ">"), ["UNUSED_INDICATOR jobs", "UNUSED_NAME Alpha", "UNREAD the US"]
 TWO_YEARS = K.PARAMETER, "two-year", "2 years"
 ALPHA, BETA = (K.ENTITY, "Alpha", "AAA"), (K.ENTITY, "Beta", "BBB")
 
@@ -27,7 +29,8 @@ KNOWN = {
 LAYER = Layer(
     entities=KNOWN,
     indicators={
-        "close_adj": IndicatorSpec(id="close_adj", name="closing price", unit="USD", default=True),
+        "payrolls": IndicatorSpec(id="payrolls", name="jobs", unit="", kinds=["economy"]),
+        "close_adj": IndicatorSpec(id="close_adj", name="closing price", unit="USD", default=True, kinds=["stock"]),
         "eur_rate": IndicatorSpec(id="eur_rate", name="rate of the euro", unit="per EUR"),
     },
 )
@@ -85,6 +88,16 @@ def find(
         ),
         ("The 2 of Alpha and Beta", ["Alpha", "Beta"], [ALPHA, BETA, (K.PARAMETER, "2", "2")], []),
         ("US unemployment and Alpha", ["Alpha"], [(K.ENTITY, "US", "US"), ALPHA], ["UNREAD US"]),
+        ("Alpha and China", ["Alpha"], [ALPHA, (K.ENTITY, "China", "CN")], ["UNREAD China"]),
+        ("price of Alpha and the US", ["Alpha"], [PRICE, ALPHA, (K.ENTITY, "the US", "US")], ["UNREAD the US"]),
+        ("jobs of Alpha and the US", ["Alpha"], [JOBS, ALPHA, (K.ENTITY, "the US", "US")], ALL_OPEN),
+        (
+            "Alpha when jobs were above 5",
+            ["Alpha", "5"],
+            [ALPHA, JOBS, ABOVE],
+            ["UNUSED_INDICATOR jobs", "UNUSED_NUMBER above 5"],
+        ),
+        ("jobs of Alpha above 5", ["jobs of Alpha", "5"], [JOBS, ALPHA, ABOVE], []),
         ("Alpha of China", ["Alpha"], [ALPHA, (K.ENTITY, "China", "CN")], []),
         ("US Alpha", ["US Alpha"], [(K.ENTITY, "US", "US"), (K.ENTITY, "Alpha", "AAA")], []),
         ("Alpha's revenue", ["Alpha"], [ALPHA, (K.INDICATOR, "revenue", "rev")], ["UNUSED_INDICATOR revenue"]),

@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.core.errors import CorruptData, PayloadTooLarge
+from fathom.domain import frames
 from fathom.domain.text.addresses import name_column
 from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.catalog.files import convert_csv
+from fathom.services.datafetch.programs.own import list_own_series
 from fathom.services.datafetch.sources.sheet import import_table
 from fathom.services.datafetch.sources.upload import UploadLimits, read_upload
 from tests.support.bombs import make_archive_bomb
@@ -266,3 +268,65 @@ def test_a_cell_of_two_gigabytes_in_a_folder_is_refused_by_its_line(tmp_path: Pa
     with pytest.raises(CorruptData, match=r"large\.csv:3.*over 2,000,000 bytes"):
         convert_csv(path, tmp_path / "large.parquet")
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("cells", "length", "last"),
+    [
+        (("Jan 2020", "Feb 2020"), "month", date(2020, 2, 29)),
+        (("January 2020", "February 2020"), "month", date(2020, 2, 29)),
+        (("2020-01", "2020-02"), "month", date(2020, 2, 29)),
+        (("2020/01", "2020/02"), "month", date(2020, 2, 29)),
+        (("Jan-20", "Feb-20"), "month", date(2020, 2, 29)),
+        (("2020年1月", "2020年2月"), "month", date(2020, 2, 29)),
+        (("Q1 2020", "Q2 2020"), "quarter", date(2020, 6, 30)),
+        (("2020Q1", "2020Q2"), "quarter", date(2020, 6, 30)),
+        (("1Q20", "2Q20"), "quarter", date(2020, 6, 30)),
+        (("2020年第一季度", "2020年第二季度"), "quarter", date(2020, 6, 30)),
+        (("H1 2020", "H2 2020"), "half year", date(2020, 12, 31)),
+        (("FY2020", "FY2021"), "year", date(2021, 12, 31)),
+        (("2020年", "2021年"), "year", date(2021, 12, 31)),
+    ],
+)
+def test_periods_are_dated_by_their_last_day_and_it_is_said(cells: tuple[str, str], length: str, last: date) -> None:
+    values, _, issues = read_column(cells)
+    assert values[1] == last
+    assert values[0] < last
+    assert [(one.row, one.reason) for one in issues] == [(2, f"each cell is a {length}, dated by its last day")]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        # A total beside the months would be a thirteenth value of December.
+        ("Nov 2020", "Dec 2020", "FY2020"),
+        ("Jan 2020", "see note"),
+        ("May", "June"),
+        ("Plan Q1 2020", "Plan Q2 2020"),
+        ("Winter 2019", "Summer 2020"),
+    ],
+)
+def test_texts_that_are_not_all_periods_of_one_length_stay_texts(cells: tuple[str, ...]) -> None:
+    assert read_column(cells)[0] == list(cells)
+
+
+@pytest.mark.parametrize("word", ["n/a", "-", "see note", "未披露"])
+def test_one_word_in_a_column_of_numbers_is_a_missing_value_and_reported(word: str) -> None:
+    values, _, issues = read_column(["1.5", "2", word, "4"])
+    assert values == [1.5, 2.0, None, 4.0]
+    # The usual words for "no value" are nothing to report.
+    is_usual = word in ("n/a", "-")
+    assert [one.row for one in issues] == ([] if is_usual else [4])
+    assert all(word in one.reason for one in issues)
+
+
+@pytest.mark.parametrize("cells", [["1", "2", "see note", "high", "low"], ["1", "2", "about 3"], ["1", "x"]])
+def test_many_words_or_a_number_in_one_keep_a_column_as_text(cells: list[str]) -> None:
+    assert read_column(cells)[0] == cells
+
+
+def test_months_of_a_table_are_known_after_it_was_stored() -> None:
+    sheet, *_ = import_table(b"month,units\nQ1 2020,3\nQ2 2020,4\n", "text/csv", "t.csv")
+    stored = frames.read_parquet(frames.write_parquet(frames.read_table(sheet.arrow)))
+    # So that no value of one quarter is given for a year.
+    assert [one.months for one in list_own_series("t1", "t.csv", stored)] == [3]
