@@ -163,7 +163,7 @@ async def test_a_client_of_a_silent_planner_goes_on_with_another(
 ) -> None:
     """Planners that are killed or drain are the affair of test_resume and test_chaos."""
     endpoints, _ = stack
-    # Ten seconds after twenty are as good and longer.
+    # Ten seconds after twenty are as good and longer. The run is taken up after a minute all the same, of unknown cause.
     quick = {"grpc.keepalive_time_ms": 1_000, "grpc.keepalive_timeout_ms": 1_000}
     assert quick.keys() <= dict(transport.CHANNEL_OPTIONS).keys()
     monkeypatch.setattr(transport, "CHANNEL_OPTIONS", tuple({**dict(transport.CHANNEL_OPTIONS), **quick}.items()))
