@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -147,12 +148,16 @@ class ReplayRetrieval(CorpusSources):
         self._store = store
         self.corpora: dict[str, list[str]] = {}
         self.is_refusing = False
+        self.free = asyncio.Event()
+        """Imports wait until it is set."""
+        self.free.set()
         self.searched = []
 
     async def ImportDocument(
         self, request: retrieval.ImportDocumentRequest, call: Call
     ) -> retrieval.ImportDocumentResponse:
         content = await self._store.get(request.data.key)
+        await self.free.wait()
         if self.is_refusing or b"unreadable" in content:
             raise InvalidField("data", "holds no text that can be read")
         corpus = request.corpus or f"own_{len(self.corpora) + 1}"

@@ -83,6 +83,23 @@ async def test_a_document_that_was_taken_away_is_not_searched(browser: Browser) 
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+async def test_a_document_that_is_taken_away_while_it_is_read_is_not_searched(browser: Browser) -> None:
+    async with serve_script(Script(days=30)) as house:
+        page = (await open_page(browser, house.url)).page
+        await attach(page, file("prices.csv"))
+        await expect(page.locator("#uploads li:not([aria-busy=true])")).to_have_count(1)
+        house.retrieval.free.clear()
+        async with page.expect_request("**/v1/documents*"):
+            await attach(page, file("secret.txt"))
+        await page.locator("#uploads li", has_text="secret.txt").get_by_role("button").press("Enter")
+        house.retrieval.free.set()
+        await expect(page.locator("#uploads li")).to_have_count(1)
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        (corpus,) = house.planner.asked[0].corpora
+        assert house.retrieval.corpora[corpus] == ["prices.csv"]
+
+
 async def test_rows_of_a_table_are_found_and_quoted_until_it_is_taken_away(browser: Browser) -> None:
     """They are in the corpus of the documents; a table whose rows nobody can index is computed on all the same."""
     async with serve_script(Script(days=30)) as house:
