@@ -72,6 +72,20 @@ async def test_panels_above_each_other_get_room_and_a_figure_without_values_says
         await expect(page.locator(".plot").nth(2)).to_have_text("fig_3: there are no values to draw")
 
 
+async def test_bars_by_name_have_a_row_each(browser: Browser) -> None:
+    names = [f"company {number}" for number in range(24)]
+    bars = {"type": "bar", "orientation": "h", "x": list(range(24)), "y": names}
+    figures = [{"data": [bars], "layout": {"title": {"text": "many"}}}, line([1, 2, 3], "one")]
+    async with show_answer(browser, show(*figures)) as watched:
+        page = watched.page
+        await expect(page.locator(".plotly-figure .nsewdrag")).to_have_count(2)
+        boxes = [await plot.bounding_box() for plot in await page.locator(".plot").all()]
+        heights = [box["height"] for box in boxes if box is not None]
+        assert heights[0] > heights[1] + 200
+        # Plotly leaves out every other name where there is no room.
+        await expect(page.locator(".plot").first.locator(".ytick")).to_have_count(24)
+
+
 async def test_the_ranges_of_many_days_never_lie_over_the_names_of_the_lines(browser: Browser) -> None:
     days = [f"{day:%Y-%m-%d}" for day in pd.date_range("2015-01-01", periods=600)]
     lines = [{"type": "scatter", "name": f"line {number}", "x": days, "y": [1.0] * 600} for number in range(10)]
