@@ -30,6 +30,7 @@ from fathom.hosting.host import Runtime, dependencies, hosting, hosting_http
 from fathom.services.home import claim_layout, hold_home
 from fathom.transport.bus.nats.server import NatsServer
 from fathom.transport.sockets import reserved_port
+from fathom.transport.store.folder_files import remove_orphans
 
 # Started in this order, stopped in reverse. Those that only others call come first.
 ORDER = ("retrieval", "datafetch", "memory", "reward", "sandbox", "policy", "planner", "gateway")
@@ -170,6 +171,7 @@ class LocalStack:
                 file.unlink(missing_ok=True)  # that of a stack that was killed
             for folder in ("store", "nats", "logs", "data", "models"):
                 (self._home / folder).mkdir(parents=True, exist_ok=True)
+            await asyncio.to_thread(remove_orphans, self._home / "store")
             ports = self._reserve(stack)
             nats = self._nats = await stack.enter_async_context(NatsServer(self._home / "nats"))
             keeping = asyncio.create_task(nats.keep_up(), name="watch nats")

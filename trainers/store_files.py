@@ -7,9 +7,10 @@ the driver gets keys and checksums, which it lists in a manifest. Everything her
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from fathom.core.errors import CorruptData, InvalidField
@@ -69,15 +70,20 @@ class StoreFolder:
         # A key has no name that begins with a dot, as torch's index of a checkpoint does.
         return f"{self.prefix}/{start}{name.removeprefix('.')}"
 
-    def upload(self, folder: Path) -> StoredFiles:
-        """Upload all files of a local folder; call outside any event loop."""
+    def upload(self, folder: Path, given: Mapping[str, str] = MappingProxyType({})) -> StoredFiles:
+        """Upload all files of a local folder; call outside any event loop.
+
+        Files of which ``given`` has the checksums, by name, may be moved into the store.
+        """
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
 
         async def put(store: ObjectStore) -> StoredFiles:
             found = StoredFiles()
             for path in paths:
-                name, digest = path.relative_to(folder).as_posix(), await asyncio.to_thread(hash_file, path)
-                found[name] = await store.put_file(self.key_of(name, digest if self.by_content else ""), path, digest)
+                name = path.relative_to(folder).as_posix()
+                digest = given[name] if name in given else await asyncio.to_thread(hash_file, path)
+                key = self.key_of(name, digest if self.by_content else "")
+                found[name] = await store.put_file(key, path, digest, is_given=name in given)
             return found
 
         return asyncio.run(with_store(self.url, put))

@@ -7,6 +7,7 @@ only the training itself is served by them, the store gets them while they are i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import sys
 import tempfile
@@ -18,11 +19,13 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fathom.core.errors import FailedPrecondition
-from fathom.trainers.learners.sealed_tensors import can_write, count_bytes, write_tensors
+from fathom.core.errors import DependencyFailed, FailedPrecondition
+from fathom.trainers.learners.sealed_tensors import can_write, write_tensors
+from fathom.trainers.shards import count_bytes, save_shards
 from fathom.trainers.store_files import Sharing, StoredFiles, StoredFolder, StoreFolder, with_store
+from fathom.transport.hashed_files import FileWriter
 from fathom.transport.sealed_memory import SealedFile, SealedFiles, SealedWriter
-from fathom.transport.store import ObjectStore, StoredObject
+from fathom.transport.store import ObjectStore, StoredObject, find_scratch
 
 STORE, MEMORY = "object store", "shared memory"
 SETTING = "rollout.weights_transport"
@@ -43,11 +46,15 @@ class StoreTransfer:
         self.settle()
         if target.sharing is not None and self._shared is None:
             self._shared = SharedWeights(target.sharing)
-        with tempfile.TemporaryDirectory() as name:
+        # On the store's own disk, if it has one here: then what is written becomes the store's by a rename.
+        scratch = find_scratch(target.url)
+        with tempfile.TemporaryDirectory(dir=scratch) as name:
             folder, write = Path(name), getattr(self.worker, method)
             if self._shared is not None and target.sharing is not None:
                 return self._shared.upload(write, folder, target)
-            return upload_once(write, folder, target)
+            if scratch is None:
+                return upload_from_memory(write, folder, target)
+            return WrittenVersion(folder).upload(write, target)
 
     def settle(self) -> None:
         """Wait until the store has all that was uploaded; raises what its upload has raised."""
@@ -85,7 +92,7 @@ class SharedWeights:
         if self._problem:
             write(folder)
         else:
-            write_version(write, folder, version)
+            write_version(write, folder, version.save)
             version.add_folder()
             self._meet_readers(version)
             self._problem = version.problem
@@ -150,27 +157,43 @@ class SealedVersion:
         self.files: dict[str, SealedFile] = {}
         self.problem = ""
         self._folder, self._room_bytes = folder, room_bytes
+        self._writers: dict[str, SealedWriter] = {}
 
     def save(self, tensors: dict[str, Tensor], path: Path) -> None:
         """Write weights into memory under the path's name, or to the path where memory cannot take them."""
+        save_shards(tensors, path, self._save_shard)
+
+    def _save_shard(self, tensors: dict[str, Tensor], path: Path) -> None:
         if not can_write(tensors):
             self.give_up("a tensor has a type that only files on disk are written with")
         elif self._has_room(count_bytes(tensors)):
+            writer = self._writers[path.name] = SealedWriter(path.name)
             try:
-                self._add(path.name, write_tensors(tensors, path.name))
+                write_tensors(tensors, writer)
+                self._room_bytes -= writer.size_bytes
             except OSError as error:
+                self._writers.pop(path.name).discard()
                 self.give_up(f"memory is short: {error.strerror}")
         if self.problem:
             save_file(tensors, path, metadata={"format": "pt"})
 
+    def seal(self) -> None:
+        """End what is being written; only now, so that files are hashed side by side."""
+        while self._writers:
+            name = next(iter(self._writers))
+            self._add(name, self._writers[name].seal())
+            del self._writers[name]
+
     def add_folder(self) -> None:
         """Add what else the export has written; all or nothing, since policy takes whole versions."""
+        self.seal()
         for path in sorted(self._folder.iterdir()):
             if self.problem or not self._has_room(path.stat().st_size):
                 return
             writer = SealedWriter(path.name)
             try:
                 writer.write(path.read_bytes())
+                self._room_bytes -= writer.size_bytes
                 self._add(path.name, writer.seal())
             except OSError as error:
                 writer.discard()
@@ -186,7 +209,6 @@ class SealedVersion:
         return not self.problem
 
     def _add(self, name: str, file: SealedFile) -> None:
-        self._room_bytes -= file.size_bytes
         for known in self.files.values():
             if known.sha256 == file.sha256:
                 file.close()
@@ -197,34 +219,90 @@ class SealedVersion:
     def give_up(self, problem: str) -> None:
         """Put what is in memory into the folder, from where the store gets it."""
         self.problem = problem
+        self.seal()
         for name, file in self.files.items():
             (self._folder / name).write_bytes(file.read())
+        self.close()
+
+    def close(self) -> None:
+        """Give the memory back, also of what is half written."""
+        for writer in self._writers.values():
+            writer.discard()
+        self._writers.clear()
         for file in set(self.files.values()):
             file.close()
         self.files.clear()
 
 
-def write_version(write: Callable[..., None], folder: Path, version: SealedVersion) -> None:
-    """Let ``write`` export into ``folder``, and whole weights into the memory of ``version``."""
+class WrittenVersion:
+    """Weights of one version in ``folder`` on the store's own disk, hashed and flushed while they are written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writers: dict[str, FileWriter] = {}
+
+    def upload(self, write: Callable[..., None], target: StoreFolder) -> StoredFiles:
+        """Let ``write`` export into the folder, and give the store what it has written."""
+        try:
+            write_version(write, self._folder, self.save)
+            given = {name: writer.finish() for name, writer in self._writers.items()}
+        # Also when it is cancelled: threads and descriptors of the writers would stay.
+        except BaseException:
+            self._discard()
+            raise
+        self._wait_flushed()
+        return target.upload(self._folder, given)
+
+    def save(self, tensors: dict[str, Tensor], path: Path) -> None:
+        """Write weights to the path."""
+        save_shards(tensors, path, self._save_shard)
+
+    def _save_shard(self, tensors: dict[str, Tensor], path: Path) -> None:
+        if not can_write(tensors):
+            save_file(tensors, path, metadata={"format": "pt"})
+            return
+        writer = self._writers[path.name] = FileWriter(path)
+        write_tensors(tensors, writer)
+        writer.flush()
+
+    def _wait_flushed(self) -> None:
+        """Wait until the disk has all files; raises ``DependencyFailed`` when it fails."""
+        with contextlib.ExitStack() as waiting:
+            for writer in self._writers.values():
+                waiting.callback(writer.wait_flushed)
+            self._writers.clear()
+            try:
+                waiting.close()
+            except OSError as error:
+                raise DependencyFailed("object store", error.strerror or type(error).__name__) from error
+
+    def _discard(self) -> None:
+        for writer in self._writers.values():
+            writer.discard()
+        self._writers.clear()
+
+
+def write_version(write: Callable[..., None], folder: Path, save: Callable[[dict[str, Tensor], Path], None]) -> None:
+    """Let ``write`` export into ``folder``, whole weights by ``save``."""
     # What exports whole weights can be given a way to save them; an adapter is small, and copied.
-    saves = {"save": version.save} if "save" in inspect.signature(write).parameters else {}
+    saves = {"save": save} if "save" in inspect.signature(write).parameters else {}
     write(folder, **saves)
 
 
-def upload_once(write: Callable[..., None], folder: Path, target: StoreFolder) -> StoredFiles:
-    """Let ``write`` export, and upload what it has written.
+def upload_from_memory(write: Callable[..., None], folder: Path, target: StoreFolder) -> StoredFiles:
+    """Let ``write`` export, and upload what it has written, to a store that is elsewhere.
 
     Whole weights stand in memory meanwhile, hashed as they are written: on a disk they would be written, read and
     hashed once more before the store has them.
     """
     version = SealedVersion(folder, sys.maxsize)
     try:
-        write_version(write, folder, version)
+        write_version(write, folder, version.save)
+        version.seal()
         listed = list_files(version.files, target)
         put_files(target.url, listed, version.files)
     finally:
-        for file in set(version.files.values()):
-            file.close()
+        version.close()
     return StoredFiles(listed | target.upload(folder))
 
 

@@ -1,6 +1,6 @@
-"""Weights into sealed memory in the format safetensors: one pass that writes and hashes, without a file on disk.
+"""Weights in the format safetensors, into sealed memory or a file: one pass that writes and hashes.
 
-The library writes to a new file and renames it, which memory without a name cannot take.
+The library writes to a new file and renames it, which memory without a name cannot take, and hashes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from fathom.transport.sealed_memory import SealedFile, SealedWriter
+from fathom.transport.hashed_files import HashingWriter
 
 NAMES: Mapping[torch.dtype, str] = MappingProxyType(
     {
@@ -26,18 +26,13 @@ ALIGNMENT = 8
 LENGTH = struct.Struct("<Q")
 
 
-def count_bytes(tensors: Mapping[str, Tensor]) -> int:
-    """Return the bytes of the tensors' values."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-
-
 def can_write(tensors: Mapping[str, Tensor]) -> bool:
     """Return whether all tensors have a type of ``NAMES``."""
     return all(tensor.dtype in NAMES for tensor in tensors.values())
 
 
-def write_tensors(tensors: Mapping[str, Tensor], name: str) -> SealedFile:
-    """Write contiguous tensors into a sealed file, whose ``name`` operators see; raises ``OSError`` without memory."""
+def write_tensors(tensors: Mapping[str, Tensor], writer: HashingWriter) -> None:
+    """Write contiguous tensors, which must not change until the writer has finished; ``OSError`` without room."""
     # Wide types first, so that every value stands at a multiple of its size.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))
     entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
@@ -47,15 +42,8 @@ def write_tensors(tensors: Mapping[str, Tensor], name: str) -> SealedFile:
         entries[key] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
     header = json.dumps(entries).encode()
     header += b" " * (-len(header) % ALIGNMENT)
-    writer = SealedWriter(name)
-    try:
-        writer.write(LENGTH.pack(len(header)) + header)
-        for _, tensor in ordered:
-            values = tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy()
-            if values.size:
-                writer.write(values.data)
-        return writer.seal()
-    # Also when it is cancelled: memory that nobody can name again would stay until the process ends.
-    except BaseException:
-        writer.discard()
-        raise
+    writer.write(LENGTH.pack(len(header)) + header)
+    for _, tensor in ordered:
+        values = tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+        if values.size:
+            writer.write(values.data)

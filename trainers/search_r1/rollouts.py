@@ -6,7 +6,6 @@ Production uses ``fathom.trainers.rollouts``, which goes through the planner ser
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -81,7 +80,7 @@ class SearchR1Rollouts:
         with TemporaryDirectory() as name:
             exchange = self.exchange or StoreFolder(Path(name).as_uri(), "weights")
             uploaded = StoredFolder(exchange.url, write(exchange))
-            self.sampler.load(partial(uploaded.fetch, "model.safetensors"))
+            self.sampler.load(uploaded.fetch_all)
         self.version += 1
         return self.version
 

@@ -65,10 +65,13 @@ class ModelSampler:
         return DataProto({"responses": responses, "response_mask": mask, "rollout_log_probs": sampled})
 
     def load(self, write: Callable[[Path], None]) -> None:
-        """Load new weights; ``write`` fills a folder with ``model.safetensors``."""
+        """Load new weights; ``write`` fills a folder with a model's files."""
         with tempfile.TemporaryDirectory() as name:
             write(Path(name))
-            self.model.load_state_dict(load_file(Path(name) / "model.safetensors"))
+            state: dict[str, Tensor] = {}
+            for path in sorted(Path(name).glob("*.safetensors")):
+                state |= load_file(path)
+            self.model.load_state_dict(state)
 
 
 def sample_ids(log_probs: Tensor, top_p: float, generator: torch.Generator) -> Tensor:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import secrets
@@ -19,13 +18,13 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from fathom.core.errors import FailedPrecondition
+from fathom.transport.hashed_files import HashingWriter
 
 SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 SHA256 = re.compile(rb"[0-9a-f]{64}")
@@ -61,36 +60,17 @@ class SealedFile:
         os.close(self.descriptor)
 
 
-class SealedWriter:
-    """Writer of one file, from front to back; hashes in a thread of its own what it writes."""
+class SealedWriter(HashingWriter):
+    """Writer of one file in memory, which nobody can change once it is sealed."""
 
     def __init__(self, name: str) -> None:
-        self._descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._hash, self._size = hashlib.sha256(), 0
-        self._hashing = ThreadPoolExecutor(1, thread_name_prefix="hashing")
-        self._pending: list[Future[None]] = []
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append ``data``, which must not change before ``seal``; raises ``OSError`` when memory is short."""
-        view = memoryview(data).cast("B")
-        # Hashing takes as long as writing to new memory, and both release the lock of the interpreter.
-        self._pending.append(self._hashing.submit(self._hash.update, view))
-        self._size += len(view)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+        super().__init__(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
 
     def seal(self) -> SealedFile:
         """End the file, from which point it cannot be changed."""
-        for part in self._pending:
-            part.result()
-        self._hashing.shutdown()
-        fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, SEALS)
-        return SealedFile(self._descriptor, self._size, self._hash.hexdigest())
-
-    def discard(self) -> None:
-        """Give the memory of an unfinished file back."""
-        self._hashing.shutdown(cancel_futures=True)
-        os.close(self._descriptor)
+        digest = self.finish()
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
+        return SealedFile(self.descriptor, self.size_bytes, digest)
 
 
 class SealedFiles:

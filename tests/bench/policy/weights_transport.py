@@ -14,11 +14,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fathom.core.ids import sha256
+from safetensors.torch import load_file
+
 from fathom.domain.weights.manifest import WeightFile, write_manifest
 from fathom.domain.weights.serving import Share
 from fathom.services.policy.backends.transformers.backend import TransformersBackend
@@ -26,10 +27,11 @@ from fathom.services.policy.config import TransformersModel
 from fathom.services.policy.serving.downloads import Downloads
 from fathom.services.policy.serving.shared_versions import SharedVersions
 from fathom.trainers.learners.models import SaveWeights, save_weights
-from fathom.trainers.store_files import Sharing, StoreFolder
+from fathom.trainers.store_files import Sharing, StoredFiles, StoreFolder
 from fathom.trainers.transfers import StoreTransfer
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import ObjectStore, open_store
+from fathom.transport.store.base import hash_file
 from tests.bench.policy.weights import THREADS
 from tests.integration.policy.weights.models import tiny_model
 from tests.integration.s3_server import RCLONE, serving
@@ -97,19 +99,20 @@ async def run() -> None:
         print(
             f"{f'{source.stat().st_size / 1e6:.0f} MB, against a copy':<44}{'upload':>9}{'fetch':>9}{'load':>9}{'all':>9}"
         )
-        folder = (root / "store").as_uri()
-        ways: dict[str, Sharing | None] = {
-            "object store (a folder)": None,
-            "shared memory, the store first": Sharing(root / "meeting", MEMORY_BYTES, True),
-            "shared memory, the store meanwhile": Sharing(root / "meeting", MEMORY_BYTES, True, is_ahead=True),
+        folder = StoreFolder((root / "store").as_uri(), "weights/m", by_content=True)
+        first, meanwhile = (Sharing(root / "meeting", MEMORY_BYTES, True, is_ahead=ahead) for ahead in (False, True))
+        ways = {
+            "object store (a folder)": folder,
+            "shared memory, the store first": replace(folder, sharing=first),
+            "shared memory, the store meanwhile": replace(folder, sharing=meanwhile),
         }
-        for label, sharing in ways.items():
-            taken = await publish(worker, backend, root, sharing, source, folder)
+        for label, target in ways.items():
+            taken = await publish(worker, backend, root, target, source)
             print(f"{label:<44}{row(taken)}", flush=True)
         if RCLONE is not None:
             with reserved_port() as port:
                 async with serving(root, f"127.0.0.1:{port}") as url:
-                    taken = await publish(worker, backend, root, None, source, url)
+                    taken = await publish(worker, backend, root, replace(folder, url=url), source)
             print(f"{'object store (S3, by rclone)':<44}{row(taken)}", flush=True)
         print(f"the copy itself: {statistics.median(one.copy for one in taken):.3f} s")
         await backend.close()
@@ -132,13 +135,13 @@ def make_learner(base: Path) -> Worker:
 
 
 async def publish(
-    worker: Worker, backend: TransformersBackend, root: Path, sharing: Sharing | None, source: Path, url: str
+    worker: Worker, backend: TransformersBackend, root: Path, folder_of_model: StoreFolder, source: Path
 ) -> Sequence[Publication]:
     """Publish one version after another, after two to warm up: policy's spare tensors are allocated by then."""
     import torch
 
-    learner = Learner(worker)
-    store, shared = open_store(url), SharedVersions(sharing.folder if sharing else None, Quiet())
+    learner, sharing = Learner(worker), folder_of_model.sharing
+    store, shared = open_store(folder_of_model.url), SharedVersions(sharing.folder if sharing else None, Quiet())
     downloads, found = Downloads(store, root / "cache", shared), []
     for version in range(1, ROUNDS + 3):
         with torch.no_grad():
@@ -149,8 +152,7 @@ async def publish(
         copy = await asyncio.to_thread(measure, lambda: shutil.copyfile(source, source.with_name("copy")))
         source.with_name("copy").unlink()
         started = time.perf_counter()
-        target = StoreFolder(url, f"weights/m/{version}", by_content=True, sharing=sharing)
-        files = await asyncio.to_thread(learner.upload, "export", target)
+        files = await asyncio.to_thread(learner.upload, "export", folder_of_model.part(str(version)))
         listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
         share = Share(version, 100, await write_manifest(store, "m", version, listed))
         uploaded = time.perf_counter()
@@ -159,8 +161,7 @@ async def publish(
         await backend.load_weights(folder, version)
         found.append(Publication(copy, uploaded - started, fetched - uploaded, time.perf_counter() - fetched))
         if version == 1:
-            served = (folder / "model.safetensors").read_bytes()
-            assert sha256(served) == files["model.safetensors"].sha256, "other bytes than the learner's"
+            check_bytes(folder, files, worker)
         await downloads.prune("m", {share.ident})
         await remove(store, f"weights/m/{version - 1}/")
     learner.close()
@@ -168,6 +169,17 @@ async def publish(
     await remove(store, "weights/")
     await store.close()
     return found[2:]
+
+
+def check_bytes(folder: Path, files: StoredFiles, worker: Worker) -> None:
+    """Check that policy has the learner's files, and in them the learner's numbers."""
+    found: dict[str, Any] = {}
+    for name, one in files.items():
+        assert hash_file(folder / name) == one.sha256, "other bytes than the learner's"
+        found |= load_file(folder / name) if name.endswith(".safetensors") else {}
+    state = worker.network.state_dict()
+    assert found, "no weights"
+    assert all(bool((one == state[name]).all()) for name, one in found.items()), "other numbers"
 
 
 async def remove(store: ObjectStore, prefix: str) -> None:

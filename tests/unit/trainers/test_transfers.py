@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fathom.core.errors import DependencyFailed, FailedPrecondition
-from fathom.trainers import store_files, transfers
+from fathom.trainers import shards, store_files, transfers
 from fathom.trainers.learners.models import SaveWeights, save_weights
 from fathom.trainers.store_files import Sharing, StoredFiles, StoredFolder, StoreFolder
 from fathom.trainers.transfers import MEMORY, STORE, StoreTransfer
@@ -162,7 +162,7 @@ def test_the_store_may_get_weights_while_they_are_used_and_a_checkpoint_waits_fo
     files = learner.upload("export", ahead)
     assert files.is_ahead
     assert len(take(target, files)) == 3, "policy has them"
-    assert not (tmp_path / "store").exists(), "and the store does not"
+    assert not list((tmp_path / "store").rglob("*~")), "and the store does not"
     may_store.set()
     learner.upload("save_checkpoint", StoreFolder(target.url, "checkpoints/1"))
     StoredFolder(target.url, files).fetch_all(tmp_path / "fetched")
@@ -179,3 +179,35 @@ def test_an_upload_that_failed_is_told_at_the_next(
     learner.upload("export", replace(target, sharing=replace(target.sharing, is_ahead=True)))
     with pytest.raises(DependencyFailed, match="is away"):
         learner.upload("save_checkpoint", StoreFolder(target.url, "checkpoints/1"))
+
+
+def test_a_disk_that_cannot_keep_weights_fails_the_upload(
+    learner: Learner, target: StoreFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        # The records are small, and flushed by the store.
+        if threading.current_thread().name.startswith("flushing"):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(DependencyFailed, match="No space left"):
+        learner.upload("export", replace(target, sharing=None))
+    assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()], "nothing of it is there"
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_large_weights_travel_in_several_files(
+    learner: Learner, target: StoreFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards.split_tensors, "__defaults__", (2_000,))
+    learner.worker.weights = {name: torch.rand(1000) for name in "abc"}
+    for number, sharing in enumerate((None, target.sharing)):
+        files = learner.upload("export", replace(target, sharing=sharing))
+        StoredFolder(target.url, files).fetch_all(tmp_path / str(number))
+        found = sorted((tmp_path / str(number)).glob("*.safetensors"))
+        assert len(found) == 3
+        assert (tmp_path / str(number) / "model.safetensors.index.json").exists()
+        tensors = {name: one for path in found for name, one in load_file(path).items()}
+        assert tensors.keys() == learner.worker.weights.keys()
+        assert all(torch.equal(one, learner.worker.weights[name]) for name, one in tensors.items())

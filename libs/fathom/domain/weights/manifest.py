@@ -34,6 +34,8 @@ WORTH_IT = 0.5  # a difference that is larger than this share of the file is not
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 MANIFEST_NAME = "fathom-manifest.json"
+# Verified side by side, each by one processor.
+FETCHES = 8
 
 
 @dataclass(frozen=True)
@@ -211,15 +213,29 @@ async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightMa
     await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
     partial = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=f".{target.name}-", dir=target.parent))
     try:
-        for file in manifest.files:
-            size = await fetch_file(store, file, partial / file.path, target.parent)
-            if size != file.size_bytes:
-                raise CorruptData(file.key, f"has {size} bytes, not {file.size_bytes}")
+        await fetch_files(store, manifest, partial, target.parent)
         await asyncio.to_thread((partial / MANIFEST_NAME).write_bytes, manifest.to_json())
         await asyncio.to_thread(replace_folder, partial, target)
     finally:
         await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
     return manifest
+
+
+async def fetch_files(store: ObjectStore, manifest: WeightManifest, folder: Path, fetched: Path) -> None:
+    """Fetch a version's files into ``folder``, some at once; raises what the first of them raised that failed."""
+    # A difference is made into its file in memory, one at a time.
+    slots = asyncio.Semaphore(1 if any(file.delta for file in manifest.files) else FETCHES)
+
+    async def fetch_checked(file: WeightFile) -> None:
+        async with slots:
+            size = await fetch_file(store, file, folder / file.path, fetched)
+        if size != file.size_bytes:
+            raise CorruptData(file.key, f"has {size} bytes, not {file.size_bytes}")
+
+    # All of them end before the folder goes: a thread that still writes would make it anew.
+    for ended in await asyncio.gather(*map(fetch_checked, manifest.files), return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended
 
 
 async def fetch_file(store: ObjectStore, file: WeightFile, path: Path, fetched: Path) -> int:

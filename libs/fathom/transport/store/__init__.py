@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from fathom.core.config import ConfigError
+from fathom.core.errors import DependencyFailed
 from fathom.core.extras import name_missing_extra
 from fathom.core.retry import RetryPolicy
 from fathom.transport.store.base import ObjectStore, StoredObject
 
-__all__ = ["OUTAGE", "ObjectStore", "StoredObject", "open_store"]
+__all__ = ["OUTAGE", "ObjectStore", "StoredObject", "find_scratch", "open_store"]
 
 # For work that would lose minutes by one failed call: pauses of 70 to 95 s together, in which a store restarts.
 OUTAGE = RetryPolicy(attempts=24, max_delay_s=5.0)
@@ -29,11 +30,9 @@ def open_store(url: str, *, retries: RetryPolicy | None = None) -> ObjectStore:
 
         return MemoryStore()
     if parts.scheme == "file":
-        if parts.netloc or not parts.path.startswith("/"):
-            raise ConfigError("store_url: expected file:///absolute/folder", metadata={"field": "store_url"})
         from fathom.transport.store.folder import FolderStore
 
-        return FolderStore(Path(unquote(parts.path)))
+        return FolderStore(read_root(parts))
     if parts.scheme == "s3":
         with name_missing_extra():
             from fathom.transport.store.s3 import RETRY, S3Store, S3Target
@@ -42,3 +41,26 @@ def open_store(url: str, *, retries: RetryPolicy | None = None) -> ObjectStore:
     raise ConfigError(
         f"store_url: unknown scheme {parts.scheme!r}; known: file, s3, memory", metadata={"field": "store_url"}
     )
+
+
+def find_scratch(url: str) -> Path | None:
+    """Return a folder whose files ``put_file`` takes over without a copy; None of a store that has no disk here.
+
+    Raises ``DependencyFailed`` when the store's folder cannot be written.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return None
+    from fathom.transport.store.folder_files import make_scratch
+
+    try:
+        return make_scratch(read_root(parts))
+    except OSError as error:
+        raise DependencyFailed("object store", error.strerror or type(error).__name__) from error
+
+
+def read_root(parts: SplitResult) -> Path:
+    """Return the folder of a store's URL; raises ``ConfigError`` for one that is not absolute."""
+    if parts.netloc or not parts.path.startswith("/"):
+        raise ConfigError("store_url: expected file:///absolute/folder", metadata={"field": "store_url"})
+    return Path(unquote(parts.path))

@@ -61,17 +61,19 @@ class ObjectStore(Protocol):
         """
         ...
 
-    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
         """Store a file's bytes under ``key`` like ``put``, without reading all of them into memory.
 
-        ``sha256`` is the file's checksum where the caller has computed it of these very bytes.
+        ``sha256`` is the file's checksum where the caller has computed it of these very bytes. A file that ``is_given``
+        may be taken from its place in whole: who gives it does not use it again, and flushes it to disk.
         """
         ...
 
     async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
         """Write the object's bytes into a file, verified like those of ``get``, and return its metadata.
 
-        Does not hold all of them in memory. Raises ``NotFound`` or ``CorruptData``; the file is then to be discarded.
+        Does not hold all of them in memory. The file may be the store's own under another name: it is to be read,
+        replaced or removed, never written to. Raises ``NotFound`` or ``CorruptData``; the file is then to be discarded.
         """
         ...
 

@@ -1,23 +1,20 @@
-"""Object store in a local folder, one file per object.
+"""Object store in a local folder, one file per object, and one more for the bytes of a large one.
 
-A file is one line of JSON with size, SHA-256 and media type, then the object's bytes. Metadata and bytes in one file
-make a write atomic with a single rename: a crash leaves the old object or the new one, never one's bytes under the
-other's checksum. ``tail -n +2 FILE`` prints the bytes.
+Metadata and bytes become visible by a single rename: a crash leaves the old object or the new one, never one's bytes
+under the other's checksum. ``folder_files.py`` has the files.
 """
 
 from __future__ import annotations
 
 import asyncio
 import builtins
-import json
 import os
-import secrets
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
-from fathom.core.errors import CorruptData, DependencyFailed, NotFound
+from fathom.core.errors import DependencyFailed
 from fathom.core.ids import sha256 as digest
 from fathom.transport.store.base import (
     StoredObject,
@@ -30,11 +27,18 @@ from fathom.transport.store.base import (
     verify,
     write_hashed,
 )
-
-# "~" is no character of a key, so the object "a" (file "a~") never collides with the folder of "a/b".
-SUFFIX = "~"
-# Far more than size, checksum and media type take; a file that is no object has perhaps no line break at all.
-MAX_RECORD_BYTES = 4096
+from fathom.transport.store.folder_files import (
+    LARGE_BYTES,
+    SUFFIX,
+    Record,
+    find_data,
+    link_data,
+    open_object,
+    read_record,
+    sync_folder,
+    write_data,
+    write_object,
+)
 
 R = TypeVar("R")
 
@@ -57,8 +61,8 @@ class FolderStore:
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         return await in_thread(self._get, key, sha256)
 
-    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
-        return await in_thread(self._put_file, key, path, sha256)
+    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
+        return await in_thread(partial(self._put_file, is_given=is_given), key, path, sha256)
 
     async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
         return await in_thread(self._get_file, key, path, sha256)
@@ -87,66 +91,49 @@ class FolderStore:
         path = self._path(key)
         stored = StoredObject(key, len(data), digest(data), content_type)
         try:
-            self._write(path, stored, iter((data,)), create=create)
+            write_object(path, Record(stored), data, create=create)
         except FileExistsError:
             if self._get(key, None) != data:
                 raise make_conflict(key) from None
         sync_folder(path.parent)
         return stored
 
-    def _put_file(self, key: str, source: Path, sha256: str) -> StoredObject:
+    def _put_file(self, key: str, source: Path, sha256: str, *, is_given: bool) -> StoredObject:
         path, size = self._path(key), source.stat().st_size
         stored = StoredObject(key, size, sha256 or hash_file(source), "application/octet-stream")
-        with source.open("rb") as file:
-            self._write(path, stored, read_chunks(file))
+        if size < LARGE_BYTES:
+            with source.open("rb") as file:
+                write_object(path, Record(stored), file)
+        else:
+            data = write_data(path, source, is_given=is_given)
+            try:
+                write_object(path, Record(stored, data.name), b"")
+            # Also when it is cancelled: nobody would ever name what is half written.
+            except BaseException:
+                data.unlink(missing_ok=True)
+                raise
         sync_folder(path.parent)
         return stored
 
-    def _write(self, path: Path, stored: StoredObject, chunks: Iterator[bytes], *, create: bool = False) -> None:
-        """Write an object as a whole or not at all; with ``create`` raise ``FileExistsError`` where there is one."""
-        record = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": stored.content_type}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A leading dot is in no key, so an orphan of a crash is never listed.
-        temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
-        try:
-            # Exclusively: two writers of one key have two files, and the rename that comes last wins as a whole.
-            with temporary.open("xb") as file:
-                file.write(json.dumps(record).encode() + b"\n")
-                file.writelines(chunks)
-                file.flush()
-                # Before the rename: otherwise a power failure could leave the new name with an empty file.
-                os.fsync(file.fileno())
-            if create:
-                # A link, unlike a rename, fails when the name is there: of two writers one gets it.
-                os.link(temporary, path)
-            else:
-                temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
     def _get(self, key: str, sha256: str | None) -> bytes:
-        try:
-            with self._path(key).open("rb") as file:
-                stored = read_record(key, file)
-                data = file.read()
-        except FileNotFoundError:
-            raise NotFound("object", key) from None
-        return verify(key, data, stored.sha256, sha256)
+        with open_object(key, self._path(key)) as (record, file):
+            return verify(key, file.read(), record.stored.sha256, sha256)
 
     def _get_file(self, key: str, target: Path, sha256: str | None) -> StoredObject:
-        try:
-            file = self._path(key).open("rb")
-        except FileNotFoundError:
-            raise NotFound("object", key) from None
-        with file:
-            stored = read_record(key, file)
-            compare(key, write_hashed(read_chunks(file), target)[1], stored.sha256, sha256)
-        return stored
+        path = self._path(key)
+        with open_object(key, path) as (record, file):
+            # Another name for the same bytes where that can be: then they are read once, to verify them.
+            if record.data_name and link_data(path.parent / record.data_name, target):
+                actual = hash_file(target)
+            else:
+                actual = write_hashed(read_chunks(file), target)[1]
+            compare(key, actual, record.stored.sha256, sha256)
+            return record.stored
 
     def _head(self, key: str) -> StoredObject | None:
         try:
             with self._path(key).open("rb") as file:
-                return read_record(key, file)
+                return read_record(key, file).stored
         except FileNotFoundError:
             return None
 
@@ -166,7 +153,12 @@ class FolderStore:
                         yield key
 
     def _delete(self, key: str) -> None:
-        self._path(key).unlink(missing_ok=True)
+        path = self._path(key)
+        data = find_data(key, path)
+        path.unlink(missing_ok=True)
+        # After its record: a reader that comes between finds the object gone.
+        if data is not None:
+            data.unlink(missing_ok=True)
 
 
 async def in_thread(work: Callable[..., R], *arguments: object) -> R:
@@ -183,22 +175,3 @@ def raise_unless_missing(error: OSError) -> None:
     """Raise an error of a listing unless its folder does not exist: a disk that fails must not look empty."""
     if not isinstance(error, FileNotFoundError):
         raise error
-
-
-def read_record(key: str, file: BinaryIO) -> StoredObject:
-    """Read the first line, leaving ``file`` at the object's bytes; raise ``CorruptData`` when it is malformed."""
-    line = file.readline(MAX_RECORD_BYTES)
-    try:
-        record = json.loads(line)
-        return StoredObject(key, int(record["size_bytes"]), str(record["sha256"]), str(record["content_type"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptData(key, "its record cannot be read") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the directory so that a rename in ``folder`` survives a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

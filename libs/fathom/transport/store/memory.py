@@ -34,7 +34,7 @@ class MemoryStore:
         stored, data = self._objects[key]
         return verify(key, data, stored.sha256, sha256)
 
-    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
         return await self.put(key, await asyncio.to_thread(path.read_bytes))
 
     async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:

@@ -134,7 +134,7 @@ class S3Store:
         checked_key(key)
         return await self._run(key, lambda: self._get(key, sha256))
 
-    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
+    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
         checked_key(key)
         return await self._run(key, lambda: self._put_file(key, path, sha256))
 

@@ -42,8 +42,8 @@ class TenantStore:
             # The message would name the folder that the tenant is not to know of.
             raise NotFound("object", key) from None
 
-    async def put_file(self, key: str, path: Path, sha256: str = "") -> StoredObject:
-        return replace(await self._store.put_file(self._bind_key(key), path, sha256), key=key)
+    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
+        return replace(await self._store.put_file(self._bind_key(key), path, sha256, is_given=is_given), key=key)
 
     async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
         try:

@@ -9,7 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from fathom.trainers.learners.sealed_tensors import NAMES, can_write, count_bytes, write_tensors
+from fathom.trainers.learners.sealed_tensors import NAMES, can_write, write_tensors
+from fathom.trainers.shards import count_bytes
+from fathom.transport.sealed_memory import SealedWriter
 
 SHAPES: tuple[tuple[int, ...], ...] = ((3, 5), (7,), (), (0, 4))
 
@@ -19,7 +21,9 @@ def test_every_type_and_shape_is_read_back(dtype: torch.dtype) -> None:
     tensors = {f"t{n}": (torch.rand(shape) * 50).to(dtype) for n, shape in enumerate(SHAPES)}
     # A narrow type before a wide one would leave the wide one at an odd place.
     tensors |= {"a": torch.tensor([1], dtype=torch.uint8), "z": torch.rand(4, dtype=torch.float64)}
-    file = write_tensors(tensors, "model.safetensors")
+    writer = SealedWriter("model.safetensors")
+    write_tensors(tensors, writer)
+    file = writer.seal()
     data = file.read()
     assert (file.size_bytes, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     found, expected = load(data), load(save(tensors, metadata={"format": "pt"}))
