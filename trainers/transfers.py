@@ -246,6 +246,7 @@ class WrittenVersion:
         try:
             write_version(write, self._folder, self.save)
             given = {name: writer.finish() for name, writer in self._writers.items()}
+        # Also when it is cancelled: threads and descriptors of the writers would stay.
         except BaseException:
             self._discard()
             raise

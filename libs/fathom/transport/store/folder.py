@@ -108,6 +108,7 @@ class FolderStore:
             data = write_data(path, source, is_given=is_given)
             try:
                 write_object(path, Record(stored, data.name), b"")
+            # Also when it is cancelled: nobody would ever name what is half written.
             except BaseException:
                 data.unlink(missing_ok=True)
                 raise

@@ -140,6 +140,7 @@ def write_data(path: Path, source: Path, *, is_given: bool) -> Path:
             new.flush()
             os.fsync(new.fileno())
         make_read_only(data)
+    # Also when it is cancelled: nobody would ever name what is half written.
     except BaseException:
         data.unlink(missing_ok=True)
         raise
