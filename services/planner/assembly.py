@@ -27,6 +27,7 @@ from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import Catalogue
 from fathom.services.planner.questions.measures import read_measures
+from fathom.services.planner.questions.parts import list_parts
 from fathom.services.planner.questions.routing import needs_evidence
 from fathom.services.planner.runs.earlier.findings import RecordedTurns
 from fathom.services.planner.runs.repository import RunRepository
@@ -209,6 +210,7 @@ class ResourcesFactory:
                 list_questions(task),
                 task.question,
                 list_vendors_off(task.sources_off),
+                list_parts,
             ),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,

@@ -18,6 +18,7 @@ from fathom.services.planner.model.compaction import StepPolicy, WindowSettings
 from fathom.services.planner.model.effort import (
     BOUNDS,
     DEEP,
+    KNOWN_MODELS,
     QUICK,
     Asked,
     Effort,
@@ -252,7 +253,9 @@ class Config(Settings):
             Effort.STANDARD: standard,
             Effort.DEEP: DEEP.overlaid(self.deep),
         }
-        own = self.model_profiles.get(model, ModelProfile()).efforts
+        # A window that somebody has set is meant for every model.
+        known = {} if "window_tokens" in self.model_fields_set else KNOWN_MODELS
+        own = {**known, **self.model_profiles}.get(model, ModelProfile()).efforts
         return {effort: limits.overlaid(own.get(effort, EffortProfile())) for effort, limits in base.items()}
 
     def grant(self, asked: Asked, model: str) -> Granted:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
+from types import MappingProxyType
 
 from pydantic import Field
 
@@ -83,6 +84,13 @@ DEEP = EffortProfile(
     max_rounds=60, max_tokens=600_000, max_run_ms=900_000, window_tokens=96_000, completion_tokens=32_768,
     reasoning_effort="high",
 )  # fmt: skip
+# Of the reference policy tokens are bytes and frequent pieces: its own window has about the words that 40,000 tokens of
+# a language model have; in 40,000 of its own the older results of a report's parts would be cut to a line each.
+BYTES = EffortProfile(window_tokens=131_072)
+KNOWN_MODELS: Mapping[str, ModelProfile] = MappingProxyType(
+    {"rules": ModelProfile(efforts=dict.fromkeys(Effort, BYTES))}
+)
+"""Particulars of models that are the same everywhere; settings of the same name take their place."""
 BOUNDS = ("max_rounds", "max_tokens", "max_run_ms")
 """Limits that a request's budget names, too."""
 

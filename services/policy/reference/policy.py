@@ -23,6 +23,7 @@ from fathom.services.policy.reference.documents import (
     list_nearest,
     list_quotations,
 )
+from fathom.services.policy.reference.parts import TOOLS, Parts
 from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 from fathom.services.policy.reference.versions import name_alike
@@ -287,10 +288,15 @@ def next_call(
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     results, is_zh = conversation.of("delegate"), conversation.is_zh
     itself = answer_about_itself(conversation, tools)
+    parts_of = Parts(conversation, lambda part: Walk(part, TOOLS & {*tools}, None, rater or Rater()))
+    # A model that writes the program of a question writes that of the whole.
+    of_report = parts_of.list_calls() if written is None else []
     if is_small_talk(conversation.question):
         calls = [Call("finish", {"answer": compose(conversation, (), ())})]
     elif itself is not None:
         calls = [itself]
+    elif of_report:
+        calls = of_report
     elif "delegate" not in tools or len(parts) < 2:
         calls = [Walk(conversation, frozenset(tools), written, rater or Rater()).next()]
     elif not results and not conversation.is_last_round:

@@ -14,6 +14,8 @@ from fathom.domain.programs.resolved import ResolvedProgram
 from fathom.domain.tool_results import Step
 
 Sheet = Mapping[str, Any]
+# Labels of clauses that name no measure: of an unsure one, and of one that no label fits.
+UNSAID = frozenset({"", "other"})
 
 
 @cache
@@ -38,6 +40,8 @@ class Reading:
     """Of "rise" and "fall" what the question presumes."""
     not_understood: tuple[str, ...] = ()
     """The words that the data tool has not understood."""
+    measures: frozenset[str] = frozenset()
+    """What clauses of the question surely ask to be computed."""
     limits: tuple[tuple[str, str, str], ...] = ()
     """Series whose data end before the period that is asked for, or begin behind it: name, period and nearest day."""
 
@@ -50,7 +54,8 @@ class Reading:
         limits = tuple(dict.fromkeys(list_limits(step.head.get("missing") or ())))
         unknown = [text for kind, text, _ in mentions if kind == "unknown"]
         left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
-        return cls(mentions, premises, tuple(left), limits)
+        measures = frozenset(str(measure) for measure, _, _ in step.head.get("asked", ()) if measure not in UNSAID)
+        return cls(mentions, premises, tuple(left), measures, limits)
 
     def say_limits(self, is_zh: bool) -> list[str]:
         """Return a sentence for each series that has no data in the period that is asked for."""

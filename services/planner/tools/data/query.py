@@ -58,6 +58,7 @@ DATES = ("date", "timestamp")
 SUBJECTS = ("entities", "indicators", "entity_kind")
 
 ReadAsked = Callable[[str, Sequence[pb.Mention]], Awaitable[Sequence[Sequence[str]]]]
+ListParts = Callable[[str, Sequence[pb.Mention]], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Data:
     """The run's question with what it takes from the turns before; other questions stand for themselves."""
     vendors_off: Sequence[str] = ()
     """Vendors that are not asked for what the tables lack."""
+    list_parts: ListParts | None = None
+    """Says which parts a question for a report has, each as a question; None leaves that out."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -160,6 +163,8 @@ class Data:
                     head["program"] = resolved.to_json()
                 if self.read_asked is not None:
                     head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
+                if self.list_parts is not None and (parts := self.list_parts(request.question, read.mentions)):
+                    head["parts"] = [*parts]
         except InvalidField as error:
             raise name_argument(error) from error
         if is_typed and "question" in arguments:

@@ -1,4 +1,4 @@
-"""Tables and charts of an answer by the reference policy: those of what the question computes."""
+"""What a question computes is what its answer shows: tables and charts of results, by the reference policy."""
 
 from __future__ import annotations
 

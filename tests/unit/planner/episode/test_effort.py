@@ -10,6 +10,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.chat.messages import Usage
 from fathom.services.planner.config import Config
 from fathom.services.planner.model.effort import Asked, Effort, EffortProfile, ModelProfile
+from fathom.services.policy.config import RulesModel
 from tests.unit.planner.house import House, finish
 
 
@@ -31,6 +32,15 @@ def test_each_effort_takes_more_than_the_one_before() -> None:
     assert (quick.reasoning_effort, deep.reasoning_effort) == ("low", "high")
     assert standard.completion_tokens == 0, "the model's own, which policy knows"
     assert deep.completion_tokens >= 16_000, "a thinking model needs room for its thought"
+
+
+def test_the_reference_policy_whose_tokens_are_bytes_has_a_window_of_its_own() -> None:
+    for effort in Effort:
+        assert limits(Config(), Asked(effort), "rules").window_tokens == RulesModel().window_tokens
+    # A window that somebody sets is meant for every model, and a profile of that name for this one.
+    assert limits(Config(window_tokens=24_000), Asked(), "rules").window_tokens == 24_000
+    own = ModelProfile(efforts={Effort.STANDARD: EffortProfile(window_tokens=50_000)})
+    assert limits(Config(model_profiles={"rules": own}), Asked(), "rules").window_tokens == 50_000
 
 
 def test_a_budget_goes_before_the_effort_up_to_the_deepest_one() -> None:

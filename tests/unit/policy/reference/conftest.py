@@ -83,6 +83,10 @@ class World:
     """Readings of the question's clauses by the classifier: measure, words, premise."""
     program: dict[str, Any] | None = None
     """The calculation that the data tool makes of the question; None for none."""
+    parts: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """The calculations of the parts that the question has, by the part."""
+    unmeasured: frozenset[str] = frozenset()
+    """Parts whose words the classifier takes for no measure."""
     reads_only: bool = False
     """True where a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
@@ -116,7 +120,11 @@ class World:
         read: dict[str, Any] = (
             {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
         )
-        read |= {"program": self.program} if read and self.program is not None else {}
+        if read and arguments["question"] in self.unmeasured:
+            read["asked"] = []
+        program = self.parts.get(arguments.get("question", ""), self.program)
+        read |= {"program": program} if read and program is not None else {}
+        read |= {"parts": [*self.parts]} if read and arguments["question"] not in self.parts else {}
         missing = self.missing if read else []
         return {"tool": "data", "status": status, "sheets": described, "missing": missing, **read}, "\n\n".join(digests)
 
