@@ -41,7 +41,7 @@ class Reading:
     not_understood: tuple[str, ...] = ()
     """The words that the data tool has not understood."""
     measures: frozenset[str] = frozenset()
-    """What clauses of the question surely ask to be computed."""
+    """Measures that clauses of the question surely ask for."""
     limits: tuple[tuple[str, str, str], ...] = ()
     """Series whose data end before the period that is asked for, or begin behind it: name, period and nearest day."""
 

@@ -1,4 +1,4 @@
-"""What a question computes is what its answer shows: tables and charts of results, by the reference policy."""
+"""Tables and charts of an answer by the reference policy: those of what the question computes."""
 
 from __future__ import annotations
 
