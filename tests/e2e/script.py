@@ -113,7 +113,7 @@ class Script:
             {"id": "note-drawdown", "time": "2024-03-01", "title": "Drawdown", "summary": "largest loss from a peak"}
         ]
     )
-    """What the search finds."""
+    """Hits that a search returns."""
     drafts: list[str] = field(default_factory=list)
     """Drafts that the model wrote before its answer, each taken back by a check."""
 

@@ -14,8 +14,8 @@ from fathom.core.ids import sha256
 from fathom.domain import frames
 from fathom.domain.periods.period import count_whole_months, name_length
 from fathom.domain.text.addresses import join_cells, list_cells
+from fathom.services.datafetch.catalog.column_periods import ANCHOR, find_row_period
 from fathom.services.datafetch.query.model import Column, Sheet
-from fathom.services.datafetch.semantics.column_periods import ANCHOR, find_row_period
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
 from fathom.services.datafetch.semantics.row_periods import join_row_periods
 from fathom.services.datafetch.sources.base import RowIssue

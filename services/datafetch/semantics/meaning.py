@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from fathom.core.errors import InvalidField
 from fathom.domain.periods.period import count_whole_months
+from fathom.services.datafetch.catalog.column_periods import ANCHOR, MONTHS_OF_YEAR, check_period, find_row_period
 from fathom.services.datafetch.programs.own import is_day, is_number
-from fathom.services.datafetch.semantics.column_periods import ANCHOR, MONTHS_OF_YEAR, check_period, find_row_period
 
 MOST_NAMES, NAME_CHARS = 16, 100
 YEARS = range(1000, 3000)

@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.services.datafetch.catalog.matching import Scored
-from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.programs.own import JOINTS, is_day, is_number, read_unit, strip_unit
-from fathom.services.datafetch.semantics.column_periods import (
+from fathom.services.datafetch.catalog.column_periods import (
     ColumnPeriod,
     find_row_period,
     open_brackets,
     read_column_period,
     read_part,
 )
+from fathom.services.datafetch.catalog.matching import Scored
+from fathom.services.datafetch.catalog.schema import IndicatorSpec
+from fathom.services.datafetch.programs.own import JOINTS, is_day, is_number, read_unit, strip_unit
 from fathom.services.datafetch.semantics.meaning import (
     MOST_NAMES,
     NAME_CHARS,

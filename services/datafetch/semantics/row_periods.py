@@ -7,8 +7,8 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fathom.services.datafetch.catalog.column_periods import MONTHS_OF_YEAR, YEARS, find_row_period, read_part
 from fathom.services.datafetch.programs.own import JOINTS
-from fathom.services.datafetch.semantics.column_periods import MONTHS_OF_YEAR, YEARS, find_row_period, read_part
 from fathom.services.datafetch.semantics.meaning import is_text
 
 # A column of numbers is one of years only if it says so: units may be 1,900 to 2,100, too.

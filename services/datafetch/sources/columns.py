@@ -12,7 +12,7 @@ from typing import Any
 from fathom.domain.frames import arrow
 from fathom.domain.periods.period import name_length
 from fathom.domain.text.numerals import NUMBER_WORDS
-from fathom.services.datafetch.semantics.column_periods import ColumnPeriod, find_row_period
+from fathom.services.datafetch.catalog.column_periods import ColumnPeriod, find_row_period
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.cells import NOTHING, PACKED, parse_day, parse_number
 from fathom.services.datafetch.sources.files.written import (

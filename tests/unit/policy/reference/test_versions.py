@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fathom.services.policy.reference.versions import are_alike, find_day, name_source
-from tests.unit.policy.reference.test_answerability import LEASE, make_question
+from tests.unit.policy.reference.passages.test_answerability import LEASE, make_question
 
 AMENDED = LEASE.replace("1,240,000", "1,310,000")
 QUESTION = "What is the yearly rent of the Bremmen warehouse?"

@@ -11,9 +11,9 @@ import pytest
 
 from fathom.core.errors import InvalidField
 from fathom.domain import frames
+from fathom.services.datafetch.catalog.column_periods import check_period, read_column_period
 from fathom.services.datafetch.convert import sheet_to_proto
 from fathom.services.datafetch.semantics.applying import apply_meaning
-from fathom.services.datafetch.semantics.column_periods import check_period, read_column_period
 from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, Role, TableMeaning
 from fathom.services.datafetch.semantics.proposing import propose_meaning
 from fathom.services.datafetch.semantics.rpc import list_own_meanings
