@@ -161,6 +161,11 @@ class Walk:
         """Return whether the user's own documents say what is asked, so that no series is looked for."""
         return self.conversation.has_own_documents and self.calculation is None and bool(self._answers)
 
+    @property
+    def _has_rivals(self) -> bool:
+        """Return whether the search ranks another passage above all that are quoted as the answer."""
+        return self._is_quoted and bool(self._nearest) and not self._nearest[0].is_behind(self._answers)
+
     @cached_property
     def _gaps(self) -> list[str]:
         """Return what the question asks for and is not here, with the reason; none to go on."""
@@ -203,7 +208,7 @@ class Walk:
             reason = [say("no_reason", self.conversation.is_zh)] if lacks_reason else []
             return [*self.calculation.list_open(), *reason]
         if self._is_quoted:
-            return []
+            return [say("contested", self.conversation.is_zh, self.conversation.question)] if self._has_rivals else []
         if self._shows_nearest:
             # All of the question, which has the words that the tables do not know.
             return [say("unsure", self.conversation.is_zh, self.conversation.question)]
@@ -227,7 +232,7 @@ class Walk:
         # Passages that may not answer stand where nothing else does, and say so.
         if self._shows_nearest or not (quotes or sheets or computed):
             quotes = nearest
-        elif self._is_quoted and self._nearest and not self._nearest[0].is_behind(self._answers):
+        elif self._has_rivals:
             quotes += [say("others", is_zh), *self._write_quotations(self._nearest)]
         placed = one.placed_sheets if one is not None else None
         return compose(self.conversation, sheets, quotes, computed, placed=placed, is_converted=self._is_converted)

@@ -93,6 +93,7 @@ async def test_what_the_search_ranks_before_an_answer_is_shown_behind_it(drive: 
     talk = await drive(make_question("What is the yearly rent of the Bremmen warehouse?"), found)
     assert talk.answer.startswith("According to “Lease”: “")
     assert talk.answer.index("“Lease”") < talk.answer.index("ranks other passages higher") < talk.answer.index("“Roof”")
+    assert "it is not certain that what is quoted first answers" in str(talk.messages[-1])
 
 
 async def test_passages_are_read_until_one_answers(drive: Any, world: Any) -> None:
