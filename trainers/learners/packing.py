@@ -25,21 +25,20 @@ SETTING = "use_remove_padding"
 
 
 class RowPlace(NamedTuple):
-    """Place of a row in the sequence: what it shares with an earlier row, then its own tokens."""
+    """Place of a row in the sequence: the tokens that an earlier row has for it, with their number, then its own."""
 
     shared: slice
+    shared_tokens: int
     own: slice
 
-    def take(self, states: Tensor) -> Tensor:
-        """Return the row's part of ``states`` [1, heads, N, d]."""
-        own = states[:, :, self.own]
+    def take(self, *parts: Tensor) -> list[Tensor]:
+        """Return the row's part of each of these states [1, heads, N, d]."""
         # A row that shares nothing is a view of the sequence, and spared the copy.
-        return torch.cat((states[:, :, self.shared], own), dim=2) if self.shared_tokens else own
-
-    @property
-    def shared_tokens(self) -> int:
-        """Return the number of tokens that an earlier row has for this one."""
-        return int(self.shared.stop - self.shared.start)
+        return [
+            torch.cat((part[:, :, self.shared], part[:, :, self.own]), dim=2) if self.shared_tokens
+            else part[:, :, self.own]
+            for part in parts
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,9 @@ def place_rows(heads: Sequence[int], tokens: Sequence[int], prompts: Sequence[in
     start = 0
     for row, (head, count) in enumerate(zip(heads, tokens, strict=True)):
         begin = start if head == row else places[head].own.start
-        shared = slice(begin, begin if head == row else begin + prompts[row])
-        places.append(RowPlace(shared, slice(start, start + count)))
+        shared_tokens = 0 if head == row else prompts[row]
+        shared = slice(begin, begin + shared_tokens)
+        places.append(RowPlace(shared, shared_tokens, slice(start, start + count)))
         start += count
     return tuple(places)
 
@@ -159,7 +159,7 @@ def attend_within_rows(
     found = []
     # Not a tensor of places: reading it here would make every layer wait for the device.
     for row in row_places:
-        q, k, v = (row.take(states) for states in (query, key, value))
+        q, k, v = row.take(query, key, value)
         states = sdpa_attention_forward(module, q, k, v, window_mask(q, sliding_window), **settings)[0]
         # Queries of a shared prompt are asked again and dropped: only so is the row plainly causal, which the fast
         # kernels want, and all else of the prompt, the matrices, is computed once.
