@@ -29,7 +29,7 @@ UNTIL = re.compile(
 )
 
 # The day before another one that has the month of both: "14 and 15 January".
-SHARED_MONTH = re.compile(r"(?<![\d.,$€£¥])(\d{1,2})\s*(?:and|to|or|–|—|-)\s*$", re.IGNORECASE)
+SHARED_MONTH = re.compile(r"(?<![\d.,$€£¥/–-])(\d{1,2})\s*(?:and|to|or|–|—|-)\s*$", re.IGNORECASE)
 # A number behind a month that counts a currency.
 PRICED = re.compile(r"(?<=月)\d{1,2}(?=[^\d，。；日号]{0,4}元|英镑|卢布|里拉|瑞郎)")
 

@@ -36,7 +36,8 @@ class ParsedDocument:
     """House of a report's analysts, and what they recommend."""
     rating: str = ""
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-    ocr: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    # A plain dictionary: pages of the web come from a child process, and a view cannot be pickled.
+    ocr: Mapping[int, float] = field(default_factory=dict)
     """Confidence, 0 to 1, of the pages that were read by character recognition, by their numbers."""
 
 

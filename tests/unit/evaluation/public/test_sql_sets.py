@@ -155,4 +155,4 @@ async def test_the_model_itself_is_shown_the_tables_and_its_statement_is_scored(
 def test_a_planner_elsewhere_is_asked_for_no_statements() -> None:
     with pytest.raises(InvalidField, match="defog_sql") as raised:
         public("defog_sql", planner="grpc://127.0.0.1:1")
-    assert raised.value.field == "planner"
+    assert raised.value.field == "policy"
