@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +22,7 @@ from fathom.services.datafetch.catalog.files import (
     require_columns,
     resolve_inside,
 )
-from fathom.services.datafetch.catalog.names import Names
+from fathom.services.datafetch.catalog.names import Mention, Names
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import (
     CalendarSpec,
@@ -33,12 +34,16 @@ from fathom.services.datafetch.catalog.schema import (
     SemanticFile,
     TableSpec,
 )
+from fathom.services.datafetch.catalog.text import CJK
 
 # libyaml's loader if PyYAML was built with it: ten times as fast, with the same results.
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LIBRARY = Path(__file__).resolve().parent / "library"
 # Particles that are optional within a Chinese name.
 PARTICLES = "的之"
+# What a text may have between the words of a Chinese name. A second reading, as names may have it themselves: the
+# suffix that makes an adjective of a noun (营业性利润), and what joins a field to what is of it (管理方面的费用).
+JOINTS = (re.compile(f"[{PARTICLES}]"), re.compile(f"方面|[{PARTICLES}]|(?<={CJK.pattern})性(?={CJK.pattern})"))
 DEFAULT_CALENDAR = CalendarSpec(id="calendar", name="calendar year", name_zh="自然年", fiscal_year_end=12)
 
 
@@ -81,6 +86,10 @@ class Layer:
         """Yield every name of an indicator with its id, the more important first."""
         yield from iter_indicator_names(self.indicators.values())
         yield from ((name, ident) for name, ident in self.patterned if ident in self.indicators)
+
+    def find_indicators(self, text: str) -> list[Mention]:
+        """Return the indicators in a text, whatever joins the words of their Chinese names."""
+        return self.loose_names.find_loosely(text, JOINTS)
 
     def list_members(self, group: str) -> list[str]:
         """Return the entities of a group."""

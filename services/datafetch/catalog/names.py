@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fathom.services.datafetch.catalog.text import fold_case, normal, plain
@@ -103,19 +103,16 @@ class Names:
     def _scan(self, exact: str) -> list[Mention]:
         """Find names in a text that is already plain."""
         lower = fold_case(exact)
-        found: list[Mention] = []
+        return take_longest(self._iter_matches(exact, lower))
+
+    def _iter_matches(self, exact: str, lower: str) -> Iterator[Mention]:
+        """Yield all names in a plain text, overlapping ones too."""
         for start in range(len(lower)):
             for length in self._lengths.get(lower[start], ()):
                 end = start + length
                 key = lower[start:end]
                 if end <= len(lower) and key in self._ids and self._is_valid_match(key, exact, lower, start, end):
-                    found.append(Mention(self._ids[key], start, end, exact[start:end]))
-        kept: list[Mention] = []
-        # The longest name of the whole text is taken first, then those that do not overlap it.
-        for mention in sorted(found, key=lambda mention: (mention.start - mention.end, mention.start)):
-            if all(mention.end <= other.start or mention.start >= other.end for other in kept):
-                kept.append(mention)
-        return sorted(kept, key=lambda mention: mention.start)
+                    yield Mention(self._ids[key], start, end, exact[start:end])
 
     def _is_valid_match(self, key: str, exact: str, lower: str, start: int, end: int) -> bool:
         """Return whether a match is valid: Latin names need word boundaries, codes their exact case."""
@@ -127,13 +124,23 @@ class Names:
         right = LATIN.match(key[-1]) and after and LATIN.match(after)
         return not left and not right
 
-    def find_loosely(self, text: str, skipped: str) -> list[Mention]:
-        """Find names as ``find`` does, ignoring the characters ``skipped``; positions refer to the whole text."""
+    def find_loosely(self, text: str, skipped: Sequence[re.Pattern[str]]) -> list[Mention]:
+        """Find names as ``find`` does in the text without what each pattern matches; positions refer to the whole text.
+
+        Of names that the readings of the text find in one place the longest is taken, and of equal ones the first.
+        """
         exact = plain(text)
-        places = [position for position, char in enumerate(exact) if char not in skipped]
-        found = self._scan("".join(exact[position] for position in places))
-        ends = [(places[m.start], places[m.end - 1] + 1) for m in found]
-        return [Mention(m.ids, start, end, exact[start:end]) for m, (start, end) in zip(found, ends, strict=True)]
+        readings: dict[str, list[int]] = {}
+        for pattern in skipped:
+            hidden = {place for match in pattern.finditer(exact) for place in range(*match.span())}
+            places = [place for place in range(len(exact)) if place not in hidden]
+            # Most texts hold none of it, and are read once.
+            readings.setdefault("".join(exact[place] for place in places), places)
+        found: list[Mention] = []
+        for words, places in readings.items():
+            ends = ((m.ids, places[m.start], places[m.end - 1] + 1) for m in self._scan(words))
+            found += [Mention(ids, start, end, exact[start:end]) for ids, start, end in ends]
+        return take_longest(found)
 
     def find_nearest(self, mention: str, limit: int = NEAREST) -> list[str]:
         """Return names of similar spelling in their original form, one per id, best first."""
@@ -147,6 +154,15 @@ class Names:
         for name, _, _ in hits:
             best.setdefault(self._ids[name][0], self._spelt[name])
         return list(best.values())[:limit]
+
+
+def take_longest(found: Iterable[Mention]) -> list[Mention]:
+    """Return mentions in the order of the text, of those that overlap the longest, then the first."""
+    taken: list[Mention] = []
+    for mention in sorted(found, key=lambda mention: (mention.start - mention.end, mention.start)):
+        if all(mention.end <= other.start or mention.start >= other.end for other in taken):
+            taken.append(mention)
+    return sorted(taken, key=lambda mention: mention.start)
 
 
 def is_similar(first: str, second: str) -> bool:

@@ -36,6 +36,8 @@ MIN_SOUND = 3
 MIN_TYPO = 4
 # A window of this length needs no filler behind it: chance does not match so many characters.
 SURE = 8
+# How sure a name is that has lost its legal form, or has one slip.
+SHORT_CONFIDENCE, TYPO_CONFIDENCE = 0.95, 0.85
 # Inexact search tries every window of the text, so its time grows with the length, and a question may have 2,000
 # characters.
 MAX_SCAN = 300
@@ -84,9 +86,50 @@ class Resolver:
         """Return the entities by their whole Chinese names, legal form included."""
         return index((whole, ident) for whole, form, ident in self._forms if form != whole and len(whole) >= SURE)
 
+    @cached_property
+    def _longer(self) -> dict[str, dict[str, int]]:
+        """Return for each entity its Chinese names with and without their legal form, and how many slips each may have.
+
+        A part before the legal form must be right: it says too little for a slip in it to be one.
+        """
+        names: dict[str, dict[str, int]] = defaultdict(dict)
+        for whole, form, ident in self._forms:
+            if form != whole and is_chinese(whole):
+                names[ident][whole] = 1 if len(whole) >= SURE else 0
+                names[ident].setdefault(form, 0)
+        return names
+
     def exact(self, text: str) -> list[Mention]:
-        """Return entities named exactly, in the order of the text."""
-        return self._layer.entity_names.find(text)
+        """Return entities named exactly, in the order of the text, and as much of a longer name as is written around.
+
+        One slip in a longer name with its legal form leaves it the same: 中颖电子|股份有公限司.
+        """
+        found = self._layer.entity_names.find(text)
+        lower = fold_case(plain(text))
+        # Names that others overlap keep their own words.
+        wide = [self._widen(lower, item, [one for one in found if one is not item]) for item in found]
+        return [item for item in wide if not any(is_inside(item, one) for one in wide)]
+
+    def _widen(self, lower: str, item: Mention, others: Sequence[Mention]) -> Mention:
+        """Return a name with the longer one of the same entity that is written around it, if there is one."""
+        if not is_chinese(lower[max(item.start - 1, 0) : item.start] + lower[item.end : item.end + 1]):
+            return item
+        fitting = []
+        names = ((ident, name, slips) for ident in item.ids for name, slips in self._longer.get(ident, {}).items())
+        for ident, name, slips in names:
+            for start, end in list_windows(lower, item, name, slips):
+                window = lower[start:end]
+                is_free = all(one.end <= start or one.start >= end for one in others)
+                # Without its legal form a name may be another one's words: 中国石油|天然气价格.
+                if (slips or is_free) and (window == name or (slips and is_slip(window, name))):
+                    # A last character that no end of the name has is the next word's: the name has lost one.
+                    rank = -len(name), window != name, window[-1] not in name[-2:], -len(window)
+                    fitting.append((*rank, start, end, ident))
+        if not fitting:
+            return item
+        _, has_slip, *_, start, end, ident = min(fitting)
+        how, confidence = ("typo", TYPO_CONFIDENCE) if has_slip else ("short", SHORT_CONFIDENCE)
+        return make_mention((ident,), start, end, how, confidence)
 
     def approximate(self, text: str, share: float = 0.0) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
@@ -119,7 +162,7 @@ class Resolver:
 
     def _find_short(self, text: str) -> list[Mention]:
         """Find names without their legal form: 有限公司, 集团."""
-        return self._scan(text, 2 * MIN_TYPO, lambda window: self._cores.get(window, ()), "short", 0.95)
+        return self._scan(text, 2 * MIN_TYPO, lambda window: self._cores.get(window, ()), "short", SHORT_CONFIDENCE)
 
     def _find_pinyin(self, text: str) -> list[Mention]:
         """Find full pinyin or initials that are separate words."""
@@ -140,7 +183,7 @@ class Resolver:
 
     def _find_typo(self, text: str) -> list[Mention]:
         """Find names with one wrong, missing or extra character."""
-        found, shown = self._scan(text, 24, self._list_similar, "typo", 0.85), plain(text)[:MAX_SCAN]
+        found, shown = self._scan(text, 24, self._list_similar, "typo", TYPO_CONFIDENCE), plain(text)[:MAX_SCAN]
         return [item for item in found if not is_inside_name(shown, item.start, item.end, self._fillers)]
 
     def _list_similar(self, window: str) -> list[str]:
@@ -201,6 +244,35 @@ class Resolver:
                 if ids:
                     found.append(make_mention(tuple(dict.fromkeys(ids)), start, end, how, confidence))
         return found
+
+
+def list_windows(text: str, item: Mention, name: str, slips: int) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of a text around a mention that may be a longer name with up to so many slips."""
+    is_longer = len(name) > item.end - item.start
+    for start in range(max(0, item.end - len(name) - slips), item.start + 1):
+        # The first character of a name is the least often wrong, and anchors the rest.
+        if is_longer and text[start] == name[0]:
+            for end in range(start + len(name) - slips, start + len(name) + slips + 1):
+                window = text[start:end]
+                if item.end <= end <= len(text) and end - start > item.end - item.start and "\0" not in window:
+                    yield start, end
+
+
+def is_slip(window: str, name: str) -> bool:
+    """Return whether a Chinese name is written with one character lost, doubled, swapped or replaced by a homophone.
+
+    Any other character may make the name of another company: 焦点科技园股份有限公司 is none of 焦点科技.
+    """
+    from rapidfuzz.distance import OSA
+
+    if OSA.distance(window, name, score_cutoff=1) > 1:
+        return False
+    return set(window) <= set(name) or split_syllables(window) == split_syllables(name)
+
+
+def is_inside(item: Mention, other: Mention) -> bool:
+    """Return whether a mention stands within a longer one."""
+    return other.start <= item.start < item.end <= other.end and other.end - other.start > item.end - item.start
 
 
 def make_mention(ids: Sequence[str], start: int, end: int, how: str, confidence: float) -> Mention:

@@ -87,6 +87,8 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
         # "Unadjusted" is part of the name of the series that was taken.
         if is_in(words, names[0].get(mention.kind, names[1])):
             continue
+        if is_single and mention.value == Statistic.SUM and _is_of_one(text, mention, mentions, query, specs):
+            continue
         reason, is_fatal = "", True
         # "Lately" beside a named period only colours it; alone it says of a move neither where it begins nor ends.
         is_vague = cue("vague_time").fullmatch(words) and query.start is None and query.end is None
@@ -115,6 +117,22 @@ def _find_objections(text: str, mentions: Sequence[Mention], query: Query, layer
             reason = _explain_measure(mention.value, expressed, asked, is_computing=is_fatal, is_lone=is_lone)
         if reason:
             yield Objection(*mention.span, reason, is_fatal)
+
+
+def _is_of_one(
+    text: str, total: Mention, mentions: Sequence[Mention], query: Query, specs: Sequence[IndicatorSpec]
+) -> bool:
+    """Return whether a total is that of a single value of a year, which is the value: 2020年营业收入总共.
+
+    The total of sales and other income is that of two, and one since January (累计) is more than a month's value.
+    """
+    if len(query.entities) != 1 or any(spec.frequency != Frequency.ANNUAL for spec in specs):
+        return False
+    before = [item for item in select(mentions, MentionKind.INDICATOR) if item.end <= total.start]
+    # Right behind the first of several names it is said of that one alone: 营业收入总共和营业外收入.
+    is_inner = len(before) == 1 and not text[before[0].end : total.start].strip()
+    has_more = any(item.start >= total.end for item in select(mentions, MentionKind.INDICATOR))
+    return len(query.indicators) == 1 or (is_inner and has_more)
 
 
 def _is_decisive_unknown(text: str, mention: Mention, query: Query) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fathom.domain.periods.period import find_week
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.draft import Draft, is_rate, list_specs
-from fathom.services.datafetch.parser.lexicon import cue, cues, says
+from fathom.services.datafetch.parser.lexicon import choose, cue, cues, mark_names, says
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
 
@@ -25,6 +25,9 @@ def build_series(draft: Draft) -> tuple[list[str], Transform]:
     # Of a price the annual change is a return, which statistics compute.
     if not transform and says("annual_change", text) and not is_priced:
         transform = Transform.YOY
+    quotient = _divide(draft) if not transform else ""
+    if quotient:
+        return [quotient], transform
     # From here the order matters: each step sees the formulas that the one before has made of the indicators.
     names, transform = _apply_growth(draft, transform)
     names, transform = _rebase(draft, names, transform)
@@ -33,6 +36,23 @@ def build_series(draft: Draft) -> tuple[list[str], Transform]:
     # The words were read as the period up to today; the transform would sum a year before each of its dates.
     is_running = transform == Transform.TTM and draft.reading.whole.relative
     return names, Transform.NONE if is_running else transform
+
+
+def _divide(draft: Draft) -> str:
+    """Return the quotient of the two indicators that a question asks for (净利润占营收比率), by its name if it has one.
+
+    Only of figures in one unit and of one frequency: of others it is no share. "" where none is asked for.
+    """
+    named = sorted(draft.indicators, key=lambda item: item.span)
+    asked = choose("quotients", mark_names(draft.text, draft.mentions)) if len(named) == 2 else ""
+    if not asked:
+        return ""
+    one, other = (draft.layer.indicators[item.value] for item in named)
+    if one.text or one.default or not one.unit or (one.unit, one.frequency) != (other.unit, other.frequency):
+        return ""
+    formula = f"{one.id} / {other.id}"
+    formula = f"100 * {formula}" if asked == "share" else formula
+    return next((spec.id for spec in draft.layer.indicators.values() if spec.formula == formula), formula)
 
 
 def _apply_growth(draft: Draft, transform: Transform) -> tuple[list[str], Transform]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
+from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
 from fathom.services.datafetch.catalog.resolving import Resolver
 from fathom.services.datafetch.catalog.text import blank
@@ -130,7 +130,7 @@ class NameFinder:
 
         Each has all ids of its name, the best one first.
         """
-        named = self._layer.loose_names.find_loosely(rest, PARTICLES)
+        named = self._layer.find_indicators(rest)
         # A number is no name, though some ids consist of digits; "price-to-earnings" is another name than a price.
         named = [m for m in named if not m.surface.isdecimal() and not re.match(r"-[A-Za-z]", text[m.end :])]
         found: list[NameMatch] = []

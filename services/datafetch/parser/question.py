@@ -9,7 +9,7 @@ from datetime import date
 
 from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
-from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
+from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.resolving import Resolver
 from fathom.services.datafetch.catalog.text import blank, plain
@@ -152,7 +152,7 @@ class Reader:
 
         Phrases inside the names of entities and indicators do not count: "core CPI excluding food" is a name.
         """
-        known = [*self._layer.loose_names.find_loosely(text, PARTICLES), *self._layer.entity_names.find(text)]
+        known = [*self._layer.find_indicators(text), *self._layer.entity_names.find(text)]
         within = [*((m.start, m.end) for m in known), *lexicon.find_spans(["unadjusted"], text)]
         return [
             (start, start + len(text[start:end].rstrip()))

@@ -23,6 +23,42 @@ async def test_lost_jobs_are_counted_in_jobs(engine: Engine, question: str) -> N
     assert frames.from_arrow(sheet.arrow)[column.name].tolist() == [-20493.0]
 
 
+@pytest.mark.parametrize(
+    ("question", "indicators"),
+    [
+        # By its name where it has one.
+        ("苹果2020年净利润占营收比率", ("net_margin",)),
+        ("苹果2020年投资收益占营业收入总共比率", ("investment_income_share",)),
+        ("苹果2020年研发费用与营收的比值", ("rd_to_revenue",)),
+        ("苹果2020年财务费用占管理费用的比重", ("100 * financial_expense / admin_expense",)),
+        ("Apple's net profit as a share of total assets in 2020", ("100 * net_profit / total_assets",)),
+        # Of different units there is no quotient, and "and" asks for both.
+        ("苹果2020年净利润占职工人数的比重", ("net_profit", "employees")),
+        ("苹果2020年净利润和营业收入", ("net_profit", "operating_revenue")),
+    ],
+)
+async def test_a_quotient_is_made_of_the_figures_that_it_names(
+    engine: Engine, question: str, indicators: tuple[str, ...]
+) -> None:
+    assert (await engine.read(question, None)).query.indicators == indicators
+
+
+@pytest.mark.parametrize(
+    ("question", "is_read"),
+    [
+        ("苹果2020年营业收入总共是多少元？", True),
+        ("苹果2020年的营业收入总共和营业外收入", True),
+        # The total of two figures and that of two companies is none of these values.
+        ("苹果2020年营业收入和营业外收入总共是多少元？", False),
+        ("苹果和微软2020年营业收入总共是多少元？", False),
+    ],
+)
+async def test_the_total_of_the_one_value_of_a_year_is_that_value(engine: Engine, question: str, is_read: bool) -> None:
+    seen = await engine.read(question, None)
+    assert bool(seen.query.indicators) == is_read
+    assert ("总共" in "".join(item.subject for item in seen.missing)) != is_read
+
+
 async def test_a_fall_of_an_index_stays_in_per_cent(engine: Engine) -> None:
     (sheet,) = (await engine.ask("How much did the CPI fall in December 2008?", None)).sheets
     assert [column.unit for column in sheet.columns if column.indicator] == ["%"]

@@ -229,6 +229,10 @@ def test_a_range_that_ends_before_it_begins_is_no_period(text: str) -> None:
         ("2021年的法定代表人与前两年是否相同", "2019-01-01", "2020-12-31"),
         ("revenue in 2020 against the previous year", "2019-01-01", "2019-12-31"),
         ("Q3 2021 compared with the previous quarter", "2021-04-01", "2021-06-30"),
+        # Of two that count from today the first is the one that is named.
+        ("去年的法定代表人与上一年是否相同", "2020-01-01", "2020-12-31"),
+        ("上一年的法定代表人与上一年是否相同", "2020-01-01", "2020-12-31"),
+        ("revenue last year against the previous year", "2020-01-01", "2020-12-31"),
         # These count from today, whatever else is named.
         ("revenue in 2020 compared with last year", "2021-01-01", "2021-12-31"),
         ("2018年与前年", "2020-01-01", "2020-12-31"),

@@ -187,12 +187,15 @@ def _yield_to_names(periods: Sequence[Period]) -> tuple[Period, ...]:
 
 
 def _precede(periods: tuple[Period, ...], text: str) -> tuple[Period, ...]:
-    """Count the period before from the only other one that is named: "2020 compared with the previous year"."""
-    named = [one for one in periods if not one.relative and one.start and one.end]
-    counted = [one for one in periods if one.relative and _is_preceding(one, text)]
-    if len(named) != 1 or len(counted) != 1 or len(periods) != 2:
+    """Count the period before from the only other one that is named: "2020 compared with the previous year".
+
+    Of two that count from today, 去年与上一年, the first is that other one.
+    """
+    if len(periods) != 2:
         return periods
-    ((one,), (other,)) = named, counted
+    one, other = sorted(periods, key=lambda period: (period.relative, period.span))
+    if not other.relative or not _is_preceding(other, text) or (one.relative and (one.trailing or other.trailing)):
+        return periods
     if not (one.start and one.end and other.start and other.end):
         return periods
     months = count_whole_months(one.start, one.end)

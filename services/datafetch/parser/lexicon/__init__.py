@@ -191,10 +191,17 @@ def find_joined(text: str, mentions: Iterable[Mention]) -> list[Mention]:
 
 def is_shared(text: str, mentions: Iterable[Mention]) -> bool:
     """Return whether one figure is asked of several entities, so that none of them gets another one instead."""
+    return says("shared", mark_names(text, mentions))
+
+
+def mark_names(text: str, mentions: Iterable[Mention]) -> str:
+    """Return a text with a mark for each entity and each indicator, as some cues have them."""
     shape, marks = text, {MentionKind.ENTITY: "\1", MentionKind.INDICATOR: "\2"}
-    for item in sorted(select(mentions, *marks), key=lambda one: one.span, reverse=True):
+    # Defaults that no word names have no place in the text.
+    named = (item for item in select(mentions, *marks) if item.end)
+    for item in sorted(named, key=lambda one: one.span, reverse=True):
         shape = shape[: item.start] + marks[item.kind] + shape[item.end :]
-    return says("shared", shape)
+    return shape
 
 
 def _find_joined_nouns(rest: str, entities: Sequence[Mention]) -> Iterator[tuple[int, int]]:

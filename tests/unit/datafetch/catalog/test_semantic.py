@@ -83,6 +83,25 @@ def test_a_ratio_is_named_by_every_name_of_its_parts() -> None:
         assert [found.id for found in layer.indicator_names.find(text)] == [ident], text
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("非流动性资产合计", [("noncurrent_assets", "非流动性资产合计")]),
+        ("营业性利润增长率", [("operating_profit_growth", "营业性利润增长率")]),
+        ("管理方面的费用率", [("admin_expense_ratio", "管理方面的费用率")]),
+        ("销售方面的费用的增长率", [("selling_expense_growth", "销售方面的费用的增长率")]),
+        # A name that has the suffix itself, and one that begins behind it.
+        ("经营性现金流", [("cfo", "经营性现金流")]),
+        ("季节性营业收入", [("operating_revenue", "营业收入")]),
+        # Other words between the parts make another name.
+        ("管理职工费用率", []),
+    ],
+)
+def test_what_joins_the_words_of_a_name_may_stand_in_it(text: str, found: list[tuple[str, str]]) -> None:
+    layer = load([(LIBRARY, LIBRARY)]).index_names()
+    assert [(item.id, text[item.start : item.end]) for item in layer.find_indicators(text)] == found
+
+
 def test_a_part_of_a_word_is_no_part_of_a_name() -> None:
     sales = IndicatorSpec(id="revenue", name="sale", synonyms=["turnover"])
     price = IndicatorSpec(id="share", name="wholesale share", formula="100 * revenue / 2")

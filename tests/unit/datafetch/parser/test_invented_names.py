@@ -142,6 +142,37 @@ def test_a_slip_in_the_core_of_a_name_still_finds_it(text: str, ident: str) -> N
     assert find_similar(resolver(REAL), text) == [(ident,)]
 
 
+@pytest.mark.parametrize(
+    ("text", "ident", "words"),
+    [
+        # Within the legal form, lost at the end of it, and before the short name.
+        ("焦点科技股份有公限司2019年净利润", "002315", "焦点科技股份有公限司"),
+        ("焦点科技股份有限司公净利润", "002315", "焦点科技股份有限司公"),
+        ("焦点科技股份有限公净利润", "002315", "焦点科技股份有限公"),
+        ("浙江海翔药业股份份有限公司净利润", "002099", "浙江海翔药业股份份有限公司"),
+        ("珠海格力电气器股份有限公司净利润", "", ""),
+        # The whole name without its legal form, of which the short name is a part.
+        ("珠海格力电器净利润", "000651", "珠海格力电器"),
+        ("焦点科技股份有限公司净利润", "002315", "焦点科技股份有限公司"),
+        ("焦点科技净利润", "002315", "焦点科技"),
+        # Words of another name, and of another company, stay apart.
+        ("焦点科技园股份有限公司净利润", "002315", "焦点科技"),
+        ("焦点科技古份有限公司净利润", "002315", "焦点科技古份有限公司"),
+        ("焦点科技实业控股有限公司净利润", "002315", "焦点科技"),
+    ],
+)
+def test_a_short_name_is_as_long_as_the_name_that_is_written_around_it(text: str, ident: str, words: str) -> None:
+    found = [(item.id, text[item.start : item.end]) for item in resolver(REAL).exact(text)]
+    assert found == ([(ident, words)] if ident else [])
+
+
+def test_a_name_without_its_legal_form_takes_no_words_of_another_name() -> None:
+    gas = EntitySpec(id="NG", name="天然气", kind="commodity")
+    oil = EntitySpec(id="601857", name="中国石油天然气股份有限公司", kind="stock", aliases=["中国石油"])
+    reader = Resolver(Layer(entities={spec.id: spec for spec in (gas, oil)}).index_names(), load_known_words())
+    assert [item.id for item in reader.exact("中国石油天然气价格")] == ["601857", "NG"]
+
+
 @pytest.mark.parametrize("name", ["Siemans AG", "Siemens Inc", "Microsft", "Microsft Corp", "UnitedHealht Group Ltd"])
 def test_a_slip_in_an_english_name_finds_it_whatever_its_legal_form(name: str) -> None:
     [ids] = find_similar(resolver(US, "US"), f"What did {name} earn in 2019?")
