@@ -235,7 +235,7 @@ async def test_silence_costs_no_more_than_the_deadline_and_other_markets_are_ref
         await source.fetch(DataRequest(Kind.PRICES, "00700.HK"))
     with pytest.raises(DependencyFailed, match="cannot be reached"):
         await BaoStock(ConnectorsConfig(baostock_host="127.0.0.1", baostock_port=1)).fetch(
-            DataRequest(Kind.PRICES, "600519"), deadline=time.monotonic() + 0.4
+            DataRequest(Kind.PRICES, "600519"), deadline=time.monotonic() + 10
         )
 
 
