@@ -20,7 +20,7 @@ MIN_SHARD_BYTES = 64 << 20
 
 def count_bytes(tensors: Mapping[str, Tensor]) -> int:
     """Return the bytes of the tensors' values."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return sum(tensor.nbytes for tensor in tensors.values())
 
 
 def split_tensors(tensors: Tensors, min_shard_bytes: int = MIN_SHARD_BYTES) -> list[Tensors]:
@@ -31,10 +31,10 @@ def split_tensors(tensors: Tensors, min_shard_bytes: int = MIN_SHARD_BYTES) -> l
     parts: list[Tensors] = [{} for _ in range(number)]
     sizes = [0] * number
     # Largest first, each to the part that has least: the rest evens out what the large ones have made unequal.
-    for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].numel() * item[1].element_size(), item[0])):
+    for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].nbytes, item[0])):
         least = sizes.index(min(sizes))
         parts[least][name] = tensor
-        sizes[least] += tensor.numel() * tensor.element_size()
+        sizes[least] += tensor.nbytes
     return parts
 
 

@@ -107,9 +107,14 @@ class Calculation:
         end = ", 'zh')" if self.is_zh else ")"
         steps = zip(self.labels.items(), self.program.steps, strict=True)
         lines += [f"_{at} = f.run_step({at}, {said!r}, lambda: {code}{end}" for (at, said), code in steps]
+        lines += self._write_output()
         # A function of its own, as the graders of code want it of every model.
         head = ["def compute(f=finance.steps):", '    """Compute each step of the question and print what it gave."""']
         return Call("python", {"code": "\n".join([*head, *(f"    {line}" for line in lines), "", "", "compute()"])})
+
+    def _write_output(self) -> list[str]:
+        """Return the lines of the cell behind the steps, each of which prints its own result; none here."""
+        return []
 
     def list_open(self) -> list[str]:
         """Return false premises, data that a window lacks, unused words, a doubt, and the steps without a value."""

@@ -13,8 +13,6 @@ from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, is_chart
 from fathom.services.policy.reference.reading import Sheet, list_columns, load_table, say
 
-# The end of a cell of steps: its function is called behind it.
-CALLED = "\n\n\n"
 # Functions whose value is that of a day, which no course explains, and those that put what they are given in order.
 OF_A_DAY = frozenset({"at", "start", "end", "period", "ahead"})
 RANKING = frozenset({"rank", "top", "bottom", "item"})
@@ -50,17 +48,12 @@ class ShownCalculation(Calculation):
         """Return whether a step gave a series, or several."""
         return any(is_series(one) for one, _ in self.values.values())
 
-    def compute(self) -> Call | None:
-        """Return the cell of all steps, which shows their results as tables."""
-        call = super().compute()
-        if call is None:
-            return None
-        body, _, called = str(call.arguments["code"]).rpartition(CALLED)
+    def _write_output(self) -> list[str]:
+        """Return the line of the cell that shows the results of all steps as tables."""
         results = ", ".join(f"{said!r}: {text}" for said, text in self._list_results())
         courses = ", ".join(dict.fromkeys(chain.from_iterable(map(list_courses, self.program.steps))))
         language = "zh" if self.is_zh else "en"
-        line = f"    f.show_tables(show_table, {{{results}}}, lambda: [{courses}], {language!r})"
-        return Call("python", {"code": f"{body}\n{line}{CALLED}{called}"})
+        return [f"f.show_tables(show_table, {{{results}}}, lambda: [{courses}], {language!r})"]
 
     def _list_results(self) -> Iterator[tuple[str, str]]:
         """Yield the title and the expression of what each step shows: its value, or all that it is the best of."""
