@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, Route
 
 from tests.e2e.pages import CHROMIUM, ask, expect, open_page
 from tests.e2e.reach.cable import lay_cable
@@ -22,8 +24,13 @@ FOLLOW_UP = "And how deep was the drawdown of BBB?"
 
 async def require_calm(page: Page) -> None:
     """Fail if the page calls anything a failure."""
-    assert await page.locator("[role=alert]").count() == 0
+    await require_no_alert(page)
     assert await page.locator(".trace.over").count() == 0
+
+
+async def require_no_alert(page: Page) -> None:
+    """Fail with the words of an alert, if there is one."""
+    assert await page.locator("[role=alert]").all_inner_texts() == []
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,32 @@ async def test_an_outage_is_one_line_that_goes_by_itself(browser: Browser, local
         await expect(page.locator("#question")).to_have_value("")
         await expect(page.locator("#question")).to_be_focused()
         assert [run.request.question for run in house.planner.runs.values()] == [QUESTION, FOLLOW_UP]
+
+
+async def test_a_part_of_the_page_that_is_first_wanted_in_an_outage_is_read_after_it(browser: Browser) -> None:
+    """The rows of a trace read what lists their hits with the first hit; its file is on its way when the gateway goes."""
+    async with serve_script(Script(days=30)) as house, lay_cable(house.url) as cable:
+        page = (await open_page(browser, cable.url)).page
+        gone = asyncio.Event()
+
+        async def come_late(route: Route) -> None:
+            await gone.wait()
+            await route.continue_()
+
+        await page.route("**/results-*.js", come_late)
+        house.planner.hold(before=8)
+        async with page.expect_request("**/results-*.js"):
+            await ask(page)
+        cable.cut()
+        async with page.expect_event("requestfailed", lambda failed: "/results-" in failed.url):
+            gone.set()
+        await expect(page.locator("#offline")).to_contain_text("Offline since")
+        await require_calm(page)
+        house.planner.release()
+        cable.mend()
+        await expect(page.locator(".trace.over")).to_have_count(1)
+        await expect(page.locator(".trace .row .hits").first).to_be_attached()
+        await require_no_alert(page)
 
 
 async def test_a_stream_without_pings_is_opened_again_and_one_with_them_is_not(browser: Browser) -> None:

@@ -7,7 +7,7 @@ import { Store } from "../base/store";
 const LIVE = "healthz/live";
 const PATIENCE_MS = 5_000;
 
-async function isReached(): Promise<boolean> {
+export async function isReached(): Promise<boolean> {
   try {
     return !isOfProxy(await fetch(LIVE, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) }));
   } catch {

@@ -1,10 +1,11 @@
 // The dialogs of the page. What stands in one is read when it is first opened: most visits open none.
-import { type ComponentType, type LazyExoticComponent, Suspense, lazy } from "react";
+import { type ComponentType, type LazyExoticComponent, Suspense } from "react";
 
 import { useStore } from "../base/store";
 import { word } from "../base/words";
 import { usePage } from "./context";
 import type { DialogName } from "./layout";
+import { readLater } from "./read-later";
 import { DialogSheet } from "./sheet";
 
 interface Described {
@@ -13,10 +14,6 @@ interface Described {
   className?: string;
   Content: LazyExoticComponent<ComponentType>;
 }
-
-// A part of the page that is read when it is first wanted. One that cannot be read says so in its place.
-export const readLater = <P = object>(read: () => Promise<ComponentType<P>>): LazyExoticComponent<ComponentType<P>> =>
-  lazy(async () => ({ default: await read().catch((): ComponentType<P> => Unread) }));
 
 const DIALOGS: Record<Exclude<DialogName, "">, Described> = {
   palette: { title: "palette", className: "palette", Content: readLater(async () => (await import("./palette")).Palette) },
@@ -35,9 +32,4 @@ export function Dialogs() {
       <Suspense fallback={<p className="dim" role="status">{word("readingList")}</p>}><Content /></Suspense>
     </DialogSheet>
   ));
-}
-
-// Its file is away, or was replaced by that of a newer version.
-function Unread() {
-  return <p role="alert">{word("unreadPart")} <button type="button" onClick={() => location.reload()}>{word("reload")}</button></p>;
 }

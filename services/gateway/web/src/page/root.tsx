@@ -3,11 +3,12 @@ import { Suspense, lazy } from "react";
 
 import { useStore } from "../base/store";
 import { word } from "../base/words";
+import { readAgain } from "../connection/read-again";
 import { PageContext, type PageParts } from "./context";
 import { Page } from "./page";
 import type { Route } from "./route";
 
-const Staff = lazy(() => import("../staff/staff").catch(() => ({ default: Unread })));
+const Staff = lazy(() => readAgain(() => import("../staff/staff")).catch(() => ({ default: Unread })));
 
 export function Root({ parts, route }: { parts: PageParts; route: Route }) {
   useStore(route);
@@ -19,7 +20,7 @@ export function Root({ parts, route }: { parts: PageParts; route: Route }) {
   );
 }
 
-// The files of the area could not be read: away, or replaced by those of a newer version.
+// The files of the area were replaced by those of a newer version.
 function Unread({ route }: { route: Route }) {
   return (
     <main className="opening">

@@ -1,6 +1,8 @@
 // A text as it was printed or written: code in colours, as soon as what colours it has been read.
 import { Suspense, lazy } from "react";
 
+import { readAgain } from "../connection/read-again";
+
 export type CodeLanguage = "python" | "sql";
 interface Written {
   text: string;
@@ -10,7 +12,7 @@ interface Written {
 // Colouring takes time with every character; nobody reads so long a code here.
 const LONGEST = 20_000;
 const AsWritten = ({ text }: Written): string => text;
-const Highlighted = lazy(async () => ({ default: await import("./highlighted").then((read) => read.Highlighted, () => AsWritten) }));
+const Highlighted = lazy(async () => ({ default: await readAgain(() => import("./highlighted")).then((read) => read.Highlighted, () => AsWritten) }));
 
 // It may scroll, so that it takes the focus.
 export function Printed({ text, language }: Written) {

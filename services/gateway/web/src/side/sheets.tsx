@@ -7,7 +7,7 @@ import { sizeOf } from "../base/format";
 import { word } from "../base/words";
 import type { SheetView } from "../contract/types";
 import { usePage } from "../page/context";
-import { readLater } from "../page/dialogs";
+import { readLater } from "../page/read-later";
 import type { SheetItem } from "../run/rows";
 import type { Run } from "../run/run";
 import { usesSheet } from "../run/uses";

@@ -3,7 +3,7 @@ import { type ReactNode, Suspense } from "react";
 
 import { count, duration } from "../base/format";
 import { counted, plural, word } from "../base/words";
-import { readLater } from "../page/dialogs";
+import { readLater } from "../page/read-later";
 import { readResult } from "../run/hits";
 import { type MarkRow, type Row, type ThoughtRow, type ToolRow, isThought, isTool } from "../run/rows";
 import type { Run } from "../run/run";
