@@ -67,11 +67,14 @@ class TaskMaker:
     clients: Clients
     summary: DataSummary | None = None
     """Summary of the data for the system prompt; None leaves it out."""
+    is_strict: bool = False
+    """True where services that are away make no shorter prompt but an error: for a trainer's episodes."""
 
     async def make(self, wanted: Wanted, known: Model | None = None) -> Task:
         """Return the task of an episode; raise ``InvalidField`` for unknown prompts or a wrong window.
 
-        ``known`` is the model, when it was found before.
+        ``known`` is the model, when it was found before. A strict maker raises ``FathomError`` while the summary of the
+        data cannot be had: siblings and repetitions of an episode must be asked the same.
         """
         config, protocol = self.config, wanted.protocol
         model = known or await self.find_model(wanted.model)
@@ -103,7 +106,8 @@ class TaskMaker:
         )
         if self.summary is None or not isinstance(protocol, Research) or (wanted.tools and not allows_data(task)):
             return task
-        return replace(task, data_summary=await self.summary.describe(wanted.as_of))
+        describe = self.summary.load if self.is_strict else self.summary.describe
+        return replace(task, data_summary=await describe(wanted.as_of))
 
     def _make_sampling(self, model: Model, asked: Sampling, profile: EffortProfile) -> Sampling:
         """Return the sampling of an episode: as asked for, else as its effort says for an endpoint's model."""
@@ -121,11 +125,16 @@ class TaskMaker:
         return min(wanted, room) if room else wanted
 
     async def find_model(self, name: str) -> Model:
-        """Return what policy says of a model; an empty message where it cannot be had."""
+        """Return what policy says of a model; an empty message where it cannot be had.
+
+        A strict maker raises ``FathomError`` while policy does not answer: the model's window decides the prompt.
+        """
         try:
             return (await self.clients.policy.get_model(GetModelRequest(model=name))).model
-        # Its first completion tells why it cannot be had.
-        except FathomError:
+        except FathomError as error:
+            if self.is_strict and error.transient:
+                raise
+            # Its first completion tells why it cannot be had.
             return Model()
 
 

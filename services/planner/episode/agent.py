@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fathom.core.errors import ContextTooLong, FathomError
+from fathom.core.errors import Conflict, ContextTooLong, FathomError
 from fathom.domain.chat.messages import Completion, Message, Role, ToolCall, ToolSpec
 from fathom.domain.chat.quoting import quote
 from fathom.services.planner.answering.rendering.available import compose_available, mark_truncated
@@ -314,6 +314,11 @@ class AgentLoop:
             if view.compaction is not None:
                 await self._observer.on_compacted(index, view.compaction)
             sampled = await self._generate(index, view, tools, "-compacted")
+        except Conflict:
+            # An attempt before this one was asked otherwise, as on another day or while the data's summary could not be
+            # had. Nothing of what it sampled is recorded, so this one asks under a key of its own.
+            prompt = self._protocol.prompt_hash(episode.task)
+            sampled = await self._generate(index, view, tools, f"-{prompt[:8]}")
         self._sampling = False
         if self._draft is not None:
             if rest := self._draft.end():

@@ -30,16 +30,23 @@ class DataSummary:
 
     async def describe(self, as_of: Any) -> str:
         """Return the summary of what was published by ``as_of`` (None for all); "" while datafetch does not answer."""
+        try:
+            return await self.load(as_of)
+        except FathomError:
+            # A prompt without it still works: the model has the tool. Nothing is cached, so the next run asks again.
+            return ""
+
+    async def load(self, as_of: Any) -> str:
+        """Return the summary of what was published by ``as_of``.
+
+        Raises ``FathomError`` while datafetch does not answer.
+        """
         key = as_of.ToDatetime(UTC).isoformat() if as_of is not None else ""
         known = self._known.get(key)
         if known is not None:
             return known
-        try:
-            request = pb.SearchCatalogRequest(as_of=as_of)
-            response = await self._clients.datafetch.search_catalog(request, timeout_s=TIMEOUT_S)
-        except FathomError:
-            # A prompt without it still works: the model has the tool. Nothing is cached, so the next run asks again.
-            return ""
+        request = pb.SearchCatalogRequest(as_of=as_of)
+        response = await self._clients.datafetch.search_catalog(request, timeout_s=TIMEOUT_S)
         text = format_summary(response)
         self._known.put(key, text, len(text.encode()))
         return text

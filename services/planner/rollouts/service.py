@@ -107,7 +107,7 @@ class Rollouts:
 
     @property
     def _maker(self) -> TaskMaker:
-        return TaskMaker(self.config, self.clients, self.summary)
+        return TaskMaker(self.config, self.clients, self.summary, is_strict=True)
 
     async def run(self, request: pb.RolloutRequest, call: Call) -> AsyncGenerator[pb.RolloutResponse, None]:
         """Yield trajectories in the order in which episodes end, each graded and stored in the object store.

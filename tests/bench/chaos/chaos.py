@@ -32,6 +32,8 @@ from tests.integration.stack.scripted_model import entry
 
 HOME = Path(".fathom")
 STORES = ("folder", "s3")
+# What is shown of the services' logs where a plan does not end.
+LAST_WARNINGS, LONGEST_LINE = 40, 300
 # Each fault meets different work each time.
 CYCLES = 2
 # Leases as in the tests: a worker's deliveries come again while the next fault is made, and not long after it.
@@ -100,15 +102,31 @@ async def hurt(home: Path, plan: Plan, account: Account) -> Faults:
         trainer, people = Trainer(clients, account, plan.rounds), People(clients, account)
         faults = Faults(stack, home, bus, trainer, people, disk, proxy, plan.has_volume)
         model.is_faulty = True
-        async with asyncio.timeout(plan.limit_s):
-            await play(plan, trainer, people, faults)
-            model.is_faulty = False
-            await stack.until_serving(plan.ready_s)
-            await people.leave()
+        try:
+            async with asyncio.timeout(plan.limit_s):
+                await play(plan, trainer, people, faults)
+                model.is_faulty = False
+                await stack.until_serving(plan.ready_s)
+                await people.leave()
+        except TimeoutError as error:
+            made, open_rollouts = dict(faults.made), ", ".join(trainer.open)
+            state = f"{account.describe()}\nmade: {made}\nopen: {open_rollouts}; {people.count_open()} questions"
+            raise TimeoutError(f"not done after {plan.limit_s:.0f} s\n{state}\n{read_warnings(home)}") from error
         await check_effects(clients, store, account, people.asked)
     faults.made["model's connection broken"] = model.broken
     faults.made["model's reply late"] = model.stalled
     return faults
+
+
+def read_warnings(home: Path) -> str:
+    """Return the last warnings of a home's services, a line each."""
+    lines = [
+        line
+        for log in sorted((home / "logs").glob("*.log"))
+        for line in log.read_text(errors="replace").splitlines()
+        if '"level": "warning"' in line or '"level": "error"' in line
+    ]
+    return "\n".join(line[:LONGEST_LINE] for line in lines[-LAST_WARNINGS:])
 
 
 async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> None:

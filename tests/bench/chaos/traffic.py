@@ -188,6 +188,10 @@ class People:
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
 
+    def count_open(self) -> int:
+        """Return the number of questions without an answer yet."""
+        return len(self._asking)
+
     async def leave(self) -> None:
         """Wait for the answers to all questions."""
         await asyncio.gather(*self._asking)

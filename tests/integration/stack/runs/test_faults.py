@@ -29,7 +29,7 @@ async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothin
     tmp_path: Path, tables_dir: Path, corpus_dir: Path, names: tuple[str, ...], on_s3: bool
 ) -> None:
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
-    plan = Plan(steps=160, pause_s=1.0, rounds=10, names=names, limit_s=300.0, on_s3=on_s3)
+    plan = Plan(steps=160, pause_s=1.0, rounds=10, names=names, limit_s=600.0, on_s3=on_s3)
     account = Account()
     faults = await hurt(home, plan, account)
     assert account.is_within_bounds(), account.describe()

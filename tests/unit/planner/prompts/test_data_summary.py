@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
+import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -97,6 +98,8 @@ async def test_a_catalogue_that_is_away_costs_the_summary_and_is_asked_again() -
     datafetch: Any = Datafetch(None)
     summary = summary_of(datafetch)
     assert await summary.describe(None) == ""
+    with pytest.raises(DependencyFailed, match="away"):
+        await summary.load(None)
     datafetch.response = pb.SearchCatalogResponse(kinds=[STOCK])
     assert "stock" in await summary.describe(None)
 

@@ -388,6 +388,33 @@ async def test_a_store_that_is_away_for_a_while_uses_up_no_tasks_deliveries(monk
     assert loop_time() >= back_at
 
 
+class LateSummary:
+    """A summary of the data that a planner's first requests for it do not get."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    async def load(self, as_of: Any) -> str:
+        if self.failures:
+            self.failures -= 1
+            raise DependencyFailed("datafetch", "is away")
+        return "Data: gold"
+
+
+@simulate_time
+async def test_no_episode_is_asked_without_the_summary_of_the_data_that_its_repetition_would_have() -> None:
+    """Episodes that had begun without it, and were repeated with it, were refused as other requests under one key."""
+    house = forgetful()
+    planner = Planner(house)
+    planner.queue.rollouts.summary = LateSummary(2)  # type: ignore[assignment]
+    await planner.queue.submit(request(), Lane.TRAINING)
+    async with planner.working():
+        found = await watch_queue(planner, within_s=60.0)
+    assert places(found) == EVERY
+    assert len({item.prompts["data"] for _, item in found}) == 1
+    assert planner.begun_runs == [f"ro_1-{task}-{sample}" for task, sample in EVERY], "each once"
+
+
 @simulate_time
 async def test_a_lease_that_ended_with_the_bus_away_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its watcher never noticed: what a planner left meanwhile is queued again by the next renewal."""

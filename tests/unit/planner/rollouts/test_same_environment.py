@@ -92,6 +92,8 @@ class Summary:
     async def describe(self, as_of: Any) -> str:
         return f"- prices until {'today' if as_of is None else as_of.ToJsonString()}"
 
+    load = describe
+
 
 class Both(House):
     """One planner that plays runs and rollouts; ``requests`` are those of the one played last."""
