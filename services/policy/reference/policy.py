@@ -34,8 +34,6 @@ from fathom.services.policy.reference.writing.results import ShownCalculation
 MOST_PARTS = 4
 MOST_OPEN, OPEN_CHARS = 20, 240
 MOST_HITS = 12
-# Functions that only say which value of a series is meant.
-LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 # Currencies, and units of large amounts, as tables name them.
 CODE = re.compile(r"[A-Z]{3}")
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
@@ -118,8 +116,7 @@ class Walk:
         if program is None or not program.is_computable or "python" not in self.tools:
             return None
         columns = list_columns(sheets[0]) if len(sheets) == 1 and sheets[0].get("rows") == 1 else []
-        is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
-        if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
+        if program.is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
         return ShownCalculation(self.conversation, program, self._reading, self._judge(program).is_certain)
 
