@@ -1,4 +1,4 @@
-"""What the value of a step is taken from, as a table or a chart beside it shows it."""
+"""The value of a step is shown with the series, or all the values, that it is taken from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the value of a step is taken from: the series that a measure is of, and the values of which it is the best."""
+"""Origins of the value of a step: the series that a measure is of, and all the values that one is the best of."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from fathom.domain.chat.report import KEY_TABLE, MISSING, SECTIONS, Section
+from fathom.domain.report_sections import KEY_TABLE, MISSING, SECTIONS, Section
 from fathom.domain.text.language import language_of
 from fathom.domain.text.numerals import ONE_TO_TEN
 from fathom.services.planner.answering.parsing import Code, Reference, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.domain.chat.report import (
+from fathom.domain.report_sections import (
     ANSWER,
     CALCULATION,
     EVIDENCE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.chat.report import (
+from fathom.domain.report_sections import (
     ANSWER,
     ASSUMPTIONS,
     CALCULATION,
