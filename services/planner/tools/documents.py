@@ -18,6 +18,7 @@ from fathom.api.common.v1.common_pb2 import TimeRange
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField, rebuild
+from fathom.domain.text.places import name_page
 from fathom.services.planner.model.episode import MaterialKind, Step, ToolStatus
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, SourceFailed, make_schema
 from fathom.transport.status import from_status
@@ -143,14 +144,10 @@ class Search:
 
 
 def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:
-    """Return file and page of a passage, "file p. 3"; nothing for a whole document of the corpus of all.
-
-    A page that was read by character recognition is "file p. 3 (OCR 97 %)".
-    """
+    """Return file and page of a passage, "file p. 3"; nothing for a whole document of the corpus of all."""
     if not (item.page or item.parent or corpus):
         return {}
-    recognized = f" (OCR {item.ocr_confidence:.0%})".replace("%", " %") if item.ocr_confidence else ""
-    return {"place": f"{item.source} p. {item.page}{recognized}" if item.page else item.source}
+    return {"place": name_page(item.source, item.page, item.ocr_confidence)}
 
 
 def name_report(item: pb.SearchHit | pb.Document) -> dict[str, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.domain.text.addresses import is_placed
 from fathom.domain.text.terms import YEAR, Part, find_within, is_about, list_words
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.passages.answerability import Quoted, Rater, quote_parts
@@ -16,8 +16,6 @@ from fathom.services.policy.reference.versions import are_alike, find_day, name_
 
 # Passages that are read until one answers.
 MAX_READ = 4
-# The place of a row of a spreadsheet, with which its passage ends: "(A5:K5)".
-CELLS = re.compile(r"\([A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?(?:, [A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?)*\)$")
 # Files of nearly the same name that are read beside the one that answers.
 MOST_ALIKE = 2
 MOST_NEAREST = 3
@@ -161,7 +159,7 @@ def quote_documents(conversation: Conversation, reading: Reading, rater: Rater) 
         if is_there or conversation.has_own_documents:
             # The model has learnt on texts: a row of a spreadsheet shares the names of its columns with any question.
             is_sure = (is_there and is_named and rated[best] >= rater.threshold) and (
-                not CELLS.search(quoted) or has_all_terms(title, question, quoted)
+                not is_placed(quoted) or has_all_terms(title, question, quoted)
             )
             source, place = name_source(step.head), str(step.head.get("place", ""))
             day = find_day(step.head) if source else ""

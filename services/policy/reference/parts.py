@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.conversation import Call, Conversation
+from fathom.services.policy.reference.passages.answerability import Rater
 from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.walk import Walk
 from fathom.services.policy.reference.writing.report import Part, write_report
-from fathom.services.policy.reference.writing.results import ShownCalculation
 
 # Parts that are computed, and calls of one part: its question, its series, its cell and its chart.
 MOST_PARTS, MOST_CALLS = 6, 10
@@ -18,30 +18,15 @@ MOST_PARTS, MOST_CALLS = 6, 10
 TOOLS = frozenset({"data", "python", "finish"})
 
 
-class Walker(Protocol):
-    """The walk through the tools for one part."""
-
-    @property
-    def calculation(self) -> ShownCalculation | None:
-        """Return the calculation of the part; None for none."""
-        ...
-
-    def next(self) -> Call:
-        """Return the next call, ``finish`` when the part is done."""
-        ...
-
-    def list_open(self) -> list[str]:
-        """Return what of the part stays open."""
-        ...
-
-
 @dataclass(frozen=True)
 class Parts:
     """The parts of one question, as far as the conversation has come."""
 
     conversation: Conversation
-    begin: Callable[[Conversation], Walker]
-    """Begins the walk of a conversation that has the steps of one part alone."""
+    tools: frozenset[str]
+    """Names of the tools on offer."""
+    rater: Rater
+    """Says which passages answer."""
 
     @property
     def questions(self) -> list[str]:
@@ -62,7 +47,7 @@ class Parts:
         parts += [Part(question) for question in questions[MOST_PARTS:]]
         return [Call("finish", write_report(parts, self.conversation.is_zh))]
 
-    def _walk(self, question: str) -> tuple[Walker, Call] | None:
+    def _walk(self, question: str) -> tuple[Walk, Call] | None:
         """Return the walk of a part through the calls that were made for it, and its next call.
 
         None for a part whose words name nothing that can be computed: what the reader of questions then makes of it is
@@ -74,11 +59,11 @@ class Parts:
         while True:
             whole = self.conversation
             part = replace(whole, question=question, steps=tuple(steps), is_last_round=False, is_follow_up=False)
-            walker = self.begin(part)
-            call = walker.next()
+            walk = Walk(part, TOOLS & self.tools, None, self.rater)
+            call = walk.next()
             found = next((step for step in self.conversation.steps if is_result(step, call)), None)
             if call.tool == "finish" or found is None or len(steps) == MOST_CALLS:
-                return walker, call
+                return walk, call
             steps.append(found)
             if len(steps) == 1 and not names_measure(question, found):
                 return None
@@ -96,10 +81,10 @@ def names_measure(question: str, step: Step) -> bool:
     return bool(reading.measures) or any(text in words for text in reading.texts("indicator", "measure"))
 
 
-def make_part(question: str, walker: Walker, call: Call) -> Part:
+def make_part(question: str, walk: Walk, call: Call) -> Part:
     """Return a part as the report has it: its calculation, or what was looked up, and what stays open."""
-    left = walker.list_open()
-    one = walker.calculation
+    left = walk.list_open()
+    one = walk.calculation
     if one is not None:
         return Part(question, one, left=tuple(left))
     # Without anything open the tables have said what is asked.

@@ -7,27 +7,25 @@ the later one first, and named with their days.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from fathom.domain.periods.grammar import find_dates
 from fathom.domain.periods.period import Date, Unit, settle
+from fathom.domain.text.places import drop_page
 from fathom.domain.text.terms import list_words
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.reading import say
 
-# A citation of a file ends with the page, and how surely it was read where that is a scan.
-PAGE = re.compile(r" p\. \d+( \(OCR \d+ %\))?$")
 # Share of the shorter name's words that the other one has.
 ALIKE = 2 / 3
 
 
 def name_source(item: Mapping[str, Any]) -> str:
     """Return the file of a hit or of a document that was read; "" for what is no file of the user's own."""
-    return PAGE.sub("", str(item.get("place", "")))
+    return drop_page(str(item.get("place", "")))
 
 
 def find_day(item: Mapping[str, Any]) -> str:

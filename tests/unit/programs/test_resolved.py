@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -40,3 +41,12 @@ def test_what_is_missing_or_left_out_keeps_it_from_being_whole() -> None:
     assert not lacking.is_computable
     assert partial is not None
     assert partial.leaves_out
+
+
+@pytest.mark.parametrize(
+    ("step", "is_lookup"),
+    [("f.at(s1, f.period('2019', '2019'))", True), ("f.maximum(f.within(s1, f.period('2019', '2019')))", False)],
+)
+def test_a_single_value_of_a_series_is_only_looked_up(step: str, is_lookup: bool) -> None:
+    assert replace(MADE, steps=(step,), series=(PRICES,)).is_lookup is is_lookup
+    assert not replace(MADE, steps=(step,)).is_lookup, "of two series it takes both"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.domain.text.addresses import choose_cells, find_runs, join_cells, list_cells, name_range
+from fathom.domain.text.addresses import choose_cells, find_runs, is_placed, join_cells, list_cells, name_range
 from fathom.services.datafetch.semantics.applying import apply_meaning
 from fathom.services.datafetch.semantics.meaning import ColumnMeaning, Role, TableMeaning
 from fathom.services.datafetch.sources.upload import read_upload
@@ -58,3 +58,11 @@ def test_cells_down_a_column_and_along_a_row_are_one_range_from_which_some_are_c
     # Where rows are without a value nobody can tell which cell is whose.
     assert choose_cells(text, [1], 7) == ""
     assert list_cells("t.xlsx B2:D3", 6) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("Rent | 42,700 | (A5:B5)", True), ("Rent | 42,700 | (A5, C5:D5)", True), ("Rent | 42,700 | (2031)", False)],
+)
+def test_a_row_of_a_spreadsheet_ends_with_its_cells(line: str, expected: bool) -> None:
+    assert is_placed(line) is expected

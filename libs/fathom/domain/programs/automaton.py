@@ -8,9 +8,11 @@ from functools import lru_cache
 
 from fathom.domain.programs.language import (
     CLOSE,
+    EITHER,
     END,
     EURO,
     GROUPS,
+    LINES,
     LITERALS,
     MOST_STEPS,
     SIGNATURES,
@@ -25,14 +27,8 @@ MOST_DEPTH = 9
 # Distinct frames that are remembered: functions by the number of their arguments so far. The names that may follow one
 # take up to 8 KB: this is 4 MB at most.
 REMEMBERED = 512
-LINES = frozenset({
-    "within", "between", "after", "before", "every", "moves", "steps", "yoy", "qoq", "mom", "average", "rate",
-    "portfolio", "where", "recent", "rolling_max", "rolling_min", "annualised", "magnitude",
-})  # fmt: skip
 DATES = frozenset({"start", "end", "later", "earlier", "when"})
 LISTS = frozenset({"crossings", "top", "bottom", "rank", "summary"})
-# Functions whose value is a line where one of their arguments is.
-EITHER = frozenset({"each", "plus", "minus", "times", "over", "share", "real"})
 POINTS = frozenset(SIGNATURES) - LINES - DATES - LISTS
 # Arguments of a portfolio behind its last word.
 ENDED = 100

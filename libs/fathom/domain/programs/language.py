@@ -29,6 +29,14 @@ SIGNATURES: Mapping[str, str] = {
     "earlier": "PNF", "ahead": "LPN", "where": "LLON", "recent": "LNF", "rolling_max": "LN", "rolling_min": "LN",
     "percentile": "LN", "annualised": "L", "when": "S*", "crossover": "LN?N?",
 }  # fmt: skip
+# Functions whose value is a line, and those whose value is one where an argument is.
+LINES = frozenset({
+    "within", "between", "after", "before", "every", "moves", "steps", "yoy", "qoq", "mom", "average", "rate",
+    "portfolio", "where", "recent", "rolling_max", "rolling_min", "annualised", "magnitude",
+})  # fmt: skip
+EITHER = frozenset({"each", "plus", "minus", "times", "over", "share", "real"})
+# Functions that only say which values of a series are meant, and the parts of periods.
+LOOKING_UP = frozenset({"at", "last", "within", "series", "when", "start", "end"})
 WORDS: Mapping[str, frozenset[str]] = {
     "O": frozenset({"above", "below", "at_least", "at_most"}),
     "F": frozenset({"day", "week", "month", "quarter", "year"}),

@@ -11,11 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from fathom.domain.programs.language import LOOKING_UP
+
 CALCULATION = "calculation"
 # Kinds of unused words without which a program computes something else.
 DECISIVE = ("UNUSED_NAME", "UNUSED_PERIOD", "UNUSED_NUMBER")
 # A call as the steps write it: "f.maximum(f.within(s1, …))".
 FUNCTION = re.compile(r"\bf\.(\w+)\(")
+# What steps write for the periods of the language.
+PERIOD = "period"
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,11 @@ class ResolvedProgram:
     def leaves_out(self) -> bool:
         """Return whether the question has a name, a period or a number that no step uses."""
         return any(one["reason"] in DECISIVE for one in self.unused)
+
+    @property
+    def is_lookup(self) -> bool:
+        """Return whether its one step only looks up a value of its one series."""
+        return len(self.steps) == len(self.series) == 1 and {*self.functions[0]} <= {*LOOKING_UP, PERIOD}
 
     @property
     def functions(self) -> list[list[str]]:

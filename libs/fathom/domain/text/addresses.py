@@ -9,8 +9,11 @@ from string import ascii_uppercase
 
 LETTERS = 26
 CELL = re.compile(r"([A-Z]{1,3})(\d+)")
-# Cells at the end of a text: "sales.xlsx B2:B5, B7".
-CELLS = re.compile(r"(?:^| )((?:[A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?, )*[A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?)$")
+# A cell, or those that follow each other.
+RUN = r"[A-Z]{1,3}\d+(?::[A-Z]{1,3}\d+)?"
+# Cells at the end of a text: "sales.xlsx B2:B5, B7"; of a row: "Rent | 42,700 | (A5:B5)".
+CELLS = re.compile(rf"(?:^| )((?:{RUN}, )*{RUN})$")
+PLACED = re.compile(rf"\((?:{RUN}, )*{RUN}\)$")
 # More are named as the one range that holds them.
 MOST_RUNS = 8
 # Column, counted from 0, and row, counted from 1.
@@ -88,6 +91,11 @@ def list_cells(text: str, count: int) -> list[Cell]:
         for column in range(first[0], last[0] + 1)
         for row in range(first[1], last[1] + 1)
     ]
+
+
+def is_placed(line: str) -> bool:
+    """Return whether a line is a row of a spreadsheet, which ends with its cells in brackets."""
+    return PLACED.search(line) is not None
 
 
 def read_run(text: str) -> tuple[Cell, Cell]:

@@ -152,23 +152,6 @@ def list_parts(text: str) -> list[Part]:
     return [*prose, *(Part(head, row, is_row=True) for head, row in list_rows(text))]
 
 
-def quote_best(text: str, title: str, question: str, limit: int = 900) -> str:
-    """Return the sentence that shares most terms with a question, with what follows it directly; "" for none.
-
-    Of a table it is a row behind the first one, as two quotations.
-    """
-    wanted, parts = set(list_words(question)), list_parts(text)
-    # The names of the columns belong to what a row says.
-    scores = [len(wanted & set(list_words(part.whole))) for part in parts]
-    # A text about the very thing names it in its title and need not repeat it in its sentences.
-    if not parts or (max(scores) == 0 and not wanted & set(list_words(title))):
-        return ""
-    # A row shares the names of its columns with all others: of equal ones that with most terms of its own counts.
-    own = [len(wanted & set(list_words(part.text))) for part in parts]
-    best = max(range(len(parts)), key=lambda index: (scores[index], own[index], -index))
-    return quote_part(text, parts, best, limit)
-
-
 def quote_part(text: str, parts: Sequence[Part], place: int, limit: int = 900) -> str:
     """Return a part of a text with the sentences that follow it directly, or a row behind the names of its columns."""
     quoted = parts[place].text

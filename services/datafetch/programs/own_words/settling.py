@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from fathom.domain.programs.language import Call, Node, Number, Quote, map_calls, walk
+from fathom.domain.programs.language import LOOKING_UP, Call, Node, Number, Quote, map_calls, walk
 from fathom.services.datafetch.parser import lexicon
 from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.programs.own_words.naming import Named, OwnWords, holds, split_terms
@@ -33,8 +33,6 @@ FORMS = {
     MIN: frozenset({"minimum", "bottom"}),
     SUM: frozenset({"total", "plus"}),
 }
-# Functions that only say which values of a series are meant, and the parts of periods.
-LOOKING_UP = frozenset({"at", "last", "within", "series", "when", "start", "end"})
 # Functions of the course of values, of which nobody asks for a sum: the reader hears "drawn" as a fall.
 FALLS = frozenset({"drawdown", "rise", "recovery", "vol"})
 # Functions of the values of a period that have one result.

@@ -1,4 +1,4 @@
-"""Skeleton of a report: its sections in English and Chinese, which of them an answer lacks, and where notes belong."""
+"""Sections of a report: where they stand in a text, which of them an answer lacks, and where notes belong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from fathom.domain.report_sections import KEY_TABLE, MISSING, SECTIONS, Section
 from fathom.domain.text.language import language_of
 from fathom.domain.text.numerals import ONE_TO_TEN
 from fathom.services.planner.answering.parsing import Code, Reference, parse
@@ -18,31 +19,6 @@ HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]([^\n]+)$", re.MULTILINE)
 DECORATION = re.compile(rf"^(?:\d{{1,2}}[.)、]|[{ONE_TO_TEN}]{{1,2}}[、.])?\s*|[*_：:]+")
 # A text in prose has no call that says what it is: so many of the headings make it a report.
 RECOGNISED = 3
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section by its headings in both languages."""
-
-    english: str
-    chinese: str
-
-    def name(self, chinese: bool) -> str:
-        """Return the heading in one language."""
-        return self.chinese if chinese else self.english
-
-
-ANSWER, KEY_TABLE, EVIDENCE = Section("Answer", "结论"), Section("Key table", "关键数据"), Section("Evidence", "证据")
-MISSING, SOURCES = Section("Missing data", "缺失数据"), Section("Sources", "来源")
-SECTIONS = (
-    ANSWER,
-    KEY_TABLE,
-    EVIDENCE,
-    Section("Counter-arguments", "反面论据"),
-    Section("Assumptions", "假设"),
-    MISSING,
-    SOURCES,
-)
 BY_NAME = {name.casefold(): section for section in SECTIONS for name in (section.english, section.chinese)}
 
 

@@ -5,30 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fathom.domain.report_sections import (
+    ANSWER,
+    CALCULATION,
+    EVIDENCE,
+    KEY_TABLE,
+    MISSING,
+    NO_SOURCE,
+    SECTIONS,
+    SOURCES,
+    Section,
+)
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.parsing import Citation, Reference, parse
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.answering.rendering.missing import MAX_ITEMS, describe, escape_markdown
-from fathom.services.planner.answering.rendering.report import (
-    ANSWER,
-    EVIDENCE,
-    KEY_TABLE,
-    MISSING,
-    SECTIONS,
-    SOURCES,
-    Section,
-    find_sections,
-    has_table,
-)
+from fathom.services.planner.answering.rendering.report import find_sections, has_table
 from fathom.services.planner.model.episode import Finding, FindingKind, Material, MaterialKind
 
 NOT_WRITTEN = ("Not written by the model.", "模型没有写这一节。")
 NO_TABLE = ("No table was fetched or computed.", "没有取得或计算出表格。")
 NOTHING_MISSING = ("No source reported missing data.", "没有数据源报告缺失。")
-NO_SOURCE = ("No material was used.", "没有使用材料。")
 # Paragraphs of a text without sections that may stand in front of its evidence: notes, then what was found.
 LEAD = 3
-CALCULATION = ("calculation", "计算")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.domain.report_sections import (
+    ANSWER,
+    ASSUMPTIONS,
+    CALCULATION,
+    COUNTER,
+    EVIDENCE,
+    KEY_TABLE,
+    MISSING,
+    NO_SOURCE,
+    SECTIONS,
+    SOURCES,
+)
 from fathom.services.policy.reference.answer import MOST_TABLES, cite, join, write_date
 from fathom.services.policy.reference.conversation import is_chart
 from fathom.services.policy.reference.reading import load_table, say
@@ -48,16 +60,15 @@ def write_report(parts: Sequence[Part], is_zh: bool) -> dict[str, Any]:
     """Return the arguments of the ``finish`` call with the report."""
     missing = list(dict.fromkeys(text for part in parts for text in list_missing(part, is_zh)))
     bodies = {
-        "answer": [*write_lines(parts, is_zh)] or [say("nothing", is_zh)],
-        "key_table": [write_table(parts, is_zh)],
-        "evidence": [text for part in parts for text in write_evidence(part)],
-        "counter": [say("no_counter", is_zh)],
-        "assumptions": [*write_assumptions(parts, is_zh)] or [say("no_assumptions", is_zh)],
-        "missing": ["\n".join(f"- {text}" for text in missing) or say("none_missing", is_zh)],
-        "sources": ["\n".join(list_sources(parts, is_zh)) or say("no_sources", is_zh)],
+        ANSWER: [*write_lines(parts, is_zh)] or [say("nothing", is_zh)],
+        KEY_TABLE: [write_table(parts, is_zh)],
+        EVIDENCE: [text for part in parts for text in write_evidence(part)],
+        COUNTER: [say("no_counter", is_zh)],
+        ASSUMPTIONS: [*write_assumptions(parts, is_zh)] or [say("no_assumptions", is_zh)],
+        MISSING: ["\n".join(f"- {text}" for text in missing) or say("none_missing", is_zh)],
+        SOURCES: ["\n".join(list_sources(parts, is_zh)) or NO_SOURCE[is_zh]],
     }
-    headings = load_table("texts")["report"]
-    sections = [f"## {headings[name][is_zh]}\n\n" + "\n\n".join(filter(None, body)) for name, body in bodies.items()]
+    sections = [f"## {one.name(is_zh)}\n\n" + "\n\n".join(filter(None, bodies[one])) for one in SECTIONS]
     return {"answer": "\n\n".join(sections), "form": "report", **({"reading": {"open": missing}} if missing else {})}
 
 
@@ -80,7 +91,7 @@ def write_table(parts: Sequence[Part], is_zh: bool) -> str:
         for number, (result, cited) in one.values.items() if one is not None else ():
             said = [str(text) for text in result.get("said", ())][:MOST_VALUES]
             rows += [[part.name, one.labels[number] if one else "", f"{text}{cited}"] for text in said]
-    head = load_table("texts")["report"]["columns"][is_zh]
+    head = load_table("texts")["columns"][is_zh]
     lines = [head, ["---"] * len(head), *rows] if rows else []
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -127,5 +138,5 @@ def list_sources(parts: Sequence[Part], is_zh: bool) -> list[str]:
     for one in filter(None, (part.calculation for part in parts)):
         named |= {int(sheet["material"]): str(sheet.get("title", "")) for sheet in one.sheets if "material" in sheet}
         cells = [step for step in one.conversation.of("python") if step.is_ok and step.material]
-        named |= {step.material: say("calculation", is_zh) for step in cells if not is_chart(step)}
+        named |= {step.material: CALCULATION[is_zh] for step in cells if not is_chart(step)}
     return [f"-{cite(number)} {title}" for number, title in sorted(named.items())]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
-from fathom.domain.programs.language import SIGNATURES, split_signature
+from fathom.domain.programs.origins import find_ranking, list_courses
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, is_chart
 from fathom.services.policy.reference.reading import Sheet, list_columns, load_table, say
 
-# Functions whose value is that of a day, which no course explains, and those that put what they are given in order.
-OF_A_DAY = frozenset({"at", "start", "end", "period", "ahead"})
+# Functions that put what they are given in order.
 RANKING = frozenset({"rank", "top", "bottom", "item"})
-# Functions that give a series or a group of series.
-OF_LINES = frozenset(
-    {"within", "between", "after", "before", "every", "moves", "steps", "yoy", "qoq", "mom", "average", "recent"}
-    | {"where", "rolling_max", "rolling_min", "annualised", "magnitude", "each", "portfolio", "real", "rate"}
-    | {"minus", "plus", "times", "over", "share"}
-)
 # Values by name are compared by bars from this number on; fewer have courses that can be told apart.
 MANY = 7
 # Changes by month of ten years; more of them are a line.
@@ -109,41 +101,6 @@ def list_distinct(labels: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """Yield number and text of each step, with the number before a text that an earlier step has."""
     for number, text in labels.items():
         yield number, text if text not in [labels[one] for one in range(1, number)] else f"({number}) {text}"
-
-
-def find_ranking(code: str) -> str:
-    """Return the expression of all values of which a step gives the first, the last or some; "" for other steps."""
-    match ast.parse(code, mode="eval").body:
-        case ast.Call(func=ast.Attribute(attr="item"), args=[ast.Call(func=ast.Attribute(attr="rank")) as all_, _]):
-            return ast.unparse(all_)
-        # The highest values of a series are days, and no ranking of names.
-        case ast.Call(
-            func=ast.Attribute(attr="top" | "bottom"), args=[ast.Call(func=ast.Attribute(attr=of)) as all_, *_]
-        ):
-            return "" if of in OF_LINES else f"f.rank({ast.unparse(all_)})"
-        case _:
-            return ""
-
-
-def list_courses(code: str) -> list[str]:
-    """Return the expressions of the series that a step takes its values from; none for the value of a day."""
-    return [ast.unparse(node) for node in find_courses(ast.parse(code, mode="eval").body)]
-
-
-def find_courses(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the outermost series among the arguments of calls."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return
-    name = node.func.attr
-    if name in OF_A_DAY or name not in SIGNATURES:
-        return
-    kinds = split_signature(name)
-    # The last kind may be that of any number of arguments.
-    for kind, argument in zip(chain(kinds, repeat(kinds[-1])), node.args, strict=False):
-        if kind[0] == "L":
-            yield argument
-        else:
-            yield from find_courses(argument)
 
 
 def is_series(result: Mapping[str, Any]) -> bool:

@@ -10,8 +10,9 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients
 from fathom.clients.runs import run
+from fathom.domain.report_sections import EVIDENCE, KEY_TABLE, SECTIONS, SOURCES
 from fathom.services.local import Endpoints
-from fathom.services.planner.answering.rendering.report import EVIDENCE, KEY_TABLE, SECTIONS, SOURCES, find_sections
+from fathom.services.planner.answering.rendering.report import find_sections
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")

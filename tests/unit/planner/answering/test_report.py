@@ -13,8 +13,9 @@ from fathom.api.common.v1.common_pb2 import MISSING_REASON_UNKNOWN_ENTITY, Missi
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, Usage
+from fathom.domain.report_sections import SECTIONS
 from fathom.services.planner.answering.rendering.finish import CHECKED, CheckedEnding
-from fathom.services.planner.answering.rendering.report import SECTIONS, find_missing_sections, find_sections
+from fathom.services.planner.answering.rendering.report import find_missing_sections, find_sections
 from fathom.services.planner.answering.rendering.skeleton import Skeleton
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.model.episode import (

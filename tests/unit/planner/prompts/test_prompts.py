@@ -11,7 +11,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.core.errors import CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.domain.chat.guidance import question_of, with_guidance
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, Usage
-from fathom.services.planner.answering.rendering.report import SECTIONS
+from fathom.domain.report_sections import SECTIONS
 from fathom.services.planner.config import Config
 from fathom.services.planner.episode.dialogue import Research, SearchR1
 from fathom.services.planner.model.episode import Limits, Step, Task

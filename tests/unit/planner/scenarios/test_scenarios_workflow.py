@@ -13,8 +13,9 @@ from fathom.api.datafetch.v1 import datafetch_pb2
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.domain.report_sections import SECTIONS
 from fathom.services.planner.answering.rendering.finish import CheckedEnding
-from fathom.services.planner.answering.rendering.report import SECTIONS, find_sections
+from fathom.services.planner.answering.rendering.report import find_sections
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.coverage.ending import CoverageEnding
 from fathom.services.planner.coverage.reading import QuestionReader

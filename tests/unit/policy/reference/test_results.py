@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fathom.services.policy.reference.writing.results import list_courses
 from tests.unit.policy.reference.conftest import ALPHA, BETA, compare, make_program
 
 YEAR = "f.period('2019-01-01', '2019-12-31')"
@@ -112,17 +111,3 @@ async def test_a_rate_is_never_rebased(drive: Any, one_rate: Any) -> None:
     one_rate.program = make_program(steps, series=[rate], words=["unemployment"])
     talk = await drive("Change of unemployment in 2019", one_rate)
     assert list_charts(talk) == ["finance.chart(sheet_3, 'levels', '', language='en')"]
-
-
-@pytest.mark.parametrize(
-    ("code", "courses"),
-    [
-        ("f.minus(f.ret(f.within(s1, P)), f.ret(f.within(s2, P)))", ["f.within(s1, P)", "f.within(s2, P)"]),
-        ("f.minimum(f.between(s1, _1, f.end(P)))", ["f.between(s1, _1, f.end(P))"]),
-        ("f.rank(f.vol(f.each(s1, s2), 'day'))", ["f.each(s1, s2)"]),
-        ("f.pct(_1, _2)", []),
-        ("f.at(s1, P)", []),
-    ],
-)
-def test_the_course_of_a_step_is_what_its_measure_takes(code: str, courses: list[str]) -> None:
-    assert list_courses(code) == courses

@@ -8,7 +8,7 @@ from email.message import EmailMessage
 import pytest
 from fpdf import FPDF
 
-from fathom.domain.text.terms import list_words, quote_best
+from fathom.domain.text.terms import list_sentences, list_words
 from fathom.services.retrieval.corpus.parse import ParsedDocument, parse
 from fathom.services.retrieval.corpus.parse.wrapping import join_wrapped_lines
 
@@ -16,7 +16,6 @@ SENTENCE = (
     "After the storm of October the lenders agree to the request of the borrower. The covenant of clause 7.2 is "
     "suspended until 31 March 2027; in that time the ratio may be up to 4.50. A fee is payable in the autumn."
 )
-QUESTION = "Until when is the covenant suspended?"
 ANSWER = "The covenant of clause 7.2 is suspended until 31 March 2027;"
 
 
@@ -48,7 +47,7 @@ def write_mail(text: str) -> bytes:
 def test_a_sentence_over_two_lines_is_quoted_whole(media_type: str, write: object, width: int) -> None:
     assert callable(write)
     found = [one for one in parse(write(SENTENCE, width), media_type, "covenant") if isinstance(one, ParsedDocument)]
-    assert ANSWER in quote_best(found[0].text, "", QUESTION)
+    assert any(ANSWER in sentence for sentence in list_sentences(found[0].text))
 
 
 @pytest.mark.parametrize(
