@@ -30,7 +30,9 @@ ROUND_ROBIN = '{"loadBalancingConfig": [{"round_robin": {}}]}'
 # Reconnects within a second instead of gRPC's two minutes: replicas are replaced at every deployment, and the callers'
 # retries last some ten seconds. Despite its name, min_reconnect_backoff is how long a connection may take to be made:
 # shorter than a second shuts out a server on a busy node, longer keeps callers at the address of a pod that is gone.
-# Keepalive finds a peer that vanished without closing the connection.
+# Keepalive finds a peer that vanished without closing the connection, 30 s after its last word. While another ping of
+# gRPC's own waits for its reply, as after a message, keepalive sends none: the ping timeout ends that wait, of a minute
+# by default.
 CHANNEL_OPTIONS = (
     ("grpc.service_config", ROUND_ROBIN),
     ("grpc.dns_min_time_between_resolutions_ms", 1000),
@@ -41,6 +43,7 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 30_000),
     ("grpc.enable_retries", 0),  # retries and their budget are the client's, alike on all transports
 )
 
