@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fathom.core.errors import Conflict, CorruptData, InvalidField, NotFound
@@ -87,7 +87,7 @@ class StoreCheckpoints:
         if not files:
             raise CorruptData(self._manifest(step), "would list no files: no learner has written one")
         await check_uploaded(self.store, files)
-        listed = {name: asdict(stored) for name, stored in files.items()}
+        listed = {name: stored.to_json() for name, stored in files.items()}
         # Written last, it makes the checkpoint exist: a kill at any moment before leaves files that no reader looks at.
         manifest = json.dumps({"format": FORMAT, "step": step, "state": dict(state), "files": listed}, indent=2)
         await self.store.put(self._manifest(step), manifest.encode(), "application/json")

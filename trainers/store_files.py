@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from fathom.core.errors import CorruptData, InvalidField
+from fathom.transport.checksums import SHA256, digits_of, hash_file
 from fathom.transport.store import OUTAGE, ObjectStore, StoredObject, open_store
-from fathom.transport.store.base import hash_file
 
 R = TypeVar("R")
 
@@ -50,7 +50,8 @@ class Sharing:
 class StoreFolder:
     """A key prefix in the store at ``url``, into which a process uploads files.
 
-    With ``by_content`` keys begin with a checksum, so that an object never changes once it is written.
+    With ``by_content`` keys begin with a checksum, so that an object never changes once it is written. ``algorithm`` is
+    that of the files' checksums (``fathom.transport.checksums``).
     """
 
     url: str = field(repr=False)
@@ -59,14 +60,15 @@ class StoreFolder:
     by_content: bool = False
     sharing: Sharing | None = None
     """Of what is uploaded; None leaves it to the store."""
+    algorithm: str = SHA256
 
     def part(self, name: str) -> StoreFolder:
         """Return a folder in this folder."""
         return replace(self, prefix=f"{self.prefix}/{name}")
 
-    def key_of(self, name: str, digest: str) -> str:
+    def key_of(self, name: str, checksum: str) -> str:
         """Return the key of a file with this checksum."""
-        start = f"{digest[:16]}-" if self.by_content else ""
+        start = f"{digits_of(checksum)[:16]}-" if self.by_content else ""
         # A key has no name that begins with a dot, as torch's index of a checkpoint does.
         return f"{self.prefix}/{start}{name.removeprefix('.')}"
 
@@ -81,9 +83,9 @@ class StoreFolder:
             found = StoredFiles()
             for path in paths:
                 name = path.relative_to(folder).as_posix()
-                digest = given[name] if name in given else await asyncio.to_thread(hash_file, path)
-                key = self.key_of(name, digest if self.by_content else "")
-                found[name] = await store.put_file(key, path, digest, is_given=name in given)
+                checksum = given[name] if name in given else await asyncio.to_thread(hash_file, path, self.algorithm)
+                key = self.key_of(name, checksum)
+                found[name] = await store.put_file(key, path, checksum, is_given=name in given)
             return found
 
         return asyncio.run(with_store(self.url, put))
@@ -119,7 +121,7 @@ class StoredFolder:
         # Under its own name only when it is whole and verified: what stands there is not fetched again.
         partial = path.with_name(f".{path.name}.partial")
         try:
-            asyncio.run(with_store(self.url, lambda store: store.get_file(stored.key, partial, stored.sha256)))
+            asyncio.run(with_store(self.url, lambda store: store.get_file(stored.key, partial, stored.checksum)))
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
@@ -137,7 +139,7 @@ async def check_uploaded(store: ObjectStore, files: StoredFiles) -> None:
     """
     for name, stored in files.items():
         found = await store.head(stored.key)
-        if found is None or found.sha256 != stored.sha256:
+        if found is None or found.checksum != stored.checksum:
             raise InvalidField(
                 "store_url",
                 f"the learners wrote {name} to {stored.key}, which is not in the driver's store:"

@@ -29,7 +29,6 @@ from fathom.transport.store import ObjectStore, StoredObject, find_scratch
 
 STORE, MEMORY = "object store", "shared memory"
 SETTING = "rollout.weights_transport"
-WEIGHTS = "application/octet-stream"
 
 
 class StoreTransfer:
@@ -54,7 +53,7 @@ class StoreTransfer:
                 return self._shared.upload(write, folder, target)
             if scratch is None:
                 return upload_from_memory(write, folder, target)
-            return WrittenVersion(folder).upload(write, target)
+            return WrittenVersion(folder, target.algorithm).upload(write, target)
 
     def settle(self) -> None:
         """Wait until the store has all that was uploaded; raises what its upload has raised."""
@@ -88,7 +87,9 @@ class SharedWeights:
         Raises ``FailedPrecondition("rollout.weights_transport")`` where memory has to be shared and cannot be.
         """
         self._look_who_took()
-        version = SealedVersion(folder, self._sharing.max_bytes - (self._owner.size_bytes if self._owner else 0))
+        version = SealedVersion(
+            folder, self._sharing.max_bytes - (self._owner.size_bytes if self._owner else 0), target.algorithm
+        )
         if self._problem:
             write(folder)
         else:
@@ -153,10 +154,10 @@ class SharedWeights:
 class SealedVersion:
     """Files of one version in sealed memory, by name; ``problem`` says why they are in ``folder`` instead."""
 
-    def __init__(self, folder: Path, room_bytes: int) -> None:
+    def __init__(self, folder: Path, room_bytes: int, algorithm: str) -> None:
         self.files: dict[str, SealedFile] = {}
         self.problem = ""
-        self._folder, self._room_bytes = folder, room_bytes
+        self._folder, self._room_bytes, self._algorithm = folder, room_bytes, algorithm
         self._writers: dict[str, SealedWriter] = {}
 
     def save(self, tensors: dict[str, Tensor], path: Path) -> None:
@@ -167,7 +168,7 @@ class SealedVersion:
         if not can_write(tensors):
             self.give_up("a tensor has a type that only files on disk are written with")
         elif self._has_room(count_bytes(tensors)):
-            writer = self._writers[path.name] = SealedWriter(path.name)
+            writer = self._writers[path.name] = SealedWriter(path.name, self._algorithm)
             try:
                 write_tensors(tensors, writer)
                 self._room_bytes -= writer.size_bytes
@@ -190,7 +191,7 @@ class SealedVersion:
         for path in sorted(self._folder.iterdir()):
             if self.problem or not self._has_room(path.stat().st_size):
                 return
-            writer = SealedWriter(path.name)
+            writer = SealedWriter(path.name, self._algorithm)
             try:
                 writer.write(path.read_bytes())
                 self._room_bytes -= writer.size_bytes
@@ -210,7 +211,7 @@ class SealedVersion:
 
     def _add(self, name: str, file: SealedFile) -> None:
         for known in self.files.values():
-            if known.sha256 == file.sha256:
+            if known.checksum == file.checksum:
                 file.close()
                 file = known
                 break
@@ -237,8 +238,8 @@ class SealedVersion:
 class WrittenVersion:
     """Weights of one version in ``folder`` on the store's own disk, hashed and flushed while they are written."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, algorithm: str) -> None:
+        self._folder, self._algorithm = folder, algorithm
         self._writers: dict[str, FileWriter] = {}
 
     def upload(self, write: Callable[..., None], target: StoreFolder) -> StoredFiles:
@@ -261,7 +262,7 @@ class WrittenVersion:
         if not can_write(tensors):
             save_file(tensors, path, metadata={"format": "pt"})
             return
-        writer = self._writers[path.name] = FileWriter(path)
+        writer = self._writers[path.name] = FileWriter(path, self._algorithm)
         write_tensors(tensors, writer)
         writer.flush()
 
@@ -295,7 +296,7 @@ def upload_from_memory(write: Callable[..., None], folder: Path, target: StoreFo
     Whole weights stand in memory meanwhile, hashed as they are written: on a disk they would be written, read and
     hashed once more before the store has them.
     """
-    version = SealedVersion(folder, sys.maxsize)
+    version = SealedVersion(folder, sys.maxsize, target.algorithm)
     try:
         write_version(write, folder, version.save)
         version.seal()
@@ -310,7 +311,7 @@ def list_files(files: Mapping[str, SealedFile], target: StoreFolder) -> StoredFi
     """Return the records that sealed files will have in the store."""
     return StoredFiles(
         {
-            name: StoredObject(target.key_of(name, file.sha256), file.size_bytes, file.sha256, WEIGHTS)
+            name: StoredObject.of(target.key_of(name, file.checksum), file.size_bytes, file.checksum)
             for name, file in files.items()
         }
     )
@@ -321,6 +322,6 @@ def put_files(url: str, listed: StoredFiles, files: Mapping[str, SealedFile]) ->
 
     async def put(store: ObjectStore) -> None:
         for name, stored in listed.items():
-            await store.put_file(stored.key, files[name].path, stored.sha256)
+            await store.put_file(stored.key, files[name].path, stored.checksum)
 
     asyncio.run(with_store(url, put))

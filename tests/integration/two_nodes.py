@@ -26,6 +26,7 @@ from fathom.trainers.learners.models import load_model
 from fathom.trainers.learners.ranks.groups import RayGroup
 from fathom.trainers.learners.workers import ActorWorker
 from fathom.trainers.store_files import StoreFolder, check_uploaded, with_store
+from fathom.transport.checksums import choose_algorithm
 from tests.unit.trainers.learners.test_learners import batch, settings
 
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
@@ -66,12 +67,12 @@ def main(folder: Path) -> dict[str, Any]:
     found["sees the first node's disk"] = two.sees(folder / DISK / MARK)
     known = two.compute_log_prob(batch())
     two.update_policy(batch().union(known.select(["old_log_probs"])))
-    files = two.upload("export", StoreFolder(url, "weights/small/1", by_content=True))
+    files = two.upload("export", StoreFolder(url, "weights/small/1", by_content=True, algorithm=choose_algorithm()))
     learned = two.compute_log_prob(batch()).tensor("old_log_probs")
 
     async def publish(store: Any) -> None:
         await check_uploaded(store, files)
-        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        listed = [WeightFile(name, one.key, one.size_bytes, one.checksum) for name, one in files.items()]
         await fetch(store, await write_manifest(store, "small", 1, listed), folder / "served")
 
     asyncio.run(with_store(url, publish))

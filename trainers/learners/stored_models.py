@@ -67,7 +67,7 @@ def fetch_model(key: str, url: str, setting: str, *, weights: bool = True) -> Pa
     if not weights:
         files = StoredFiles({name: one for name, one in files.items() if not name.endswith(WEIGHTS)})
     # Named by content: a model that is stored anew under the same key is another folder.
-    content = json.dumps({name: one.sha256 for name, one in files.items()}, sort_keys=True)
+    content = json.dumps({name: one.checksum for name, one in files.items()}, sort_keys=True)
     target = own_folder() / sha256(content.encode())[:32]
     with only_one(target):
         if not target.exists():

@@ -17,6 +17,7 @@ from fathom.core.retry import RetryPolicy, retry
 from fathom.domain.weights.manifest import WeightFile, write_manifest
 from fathom.trainers.rollouts.lease import Lease
 from fathom.trainers.store_files import Sharing, StoredFiles, StoreFolder, check_uploaded
+from fathom.transport.checksums import choose_algorithm
 from fathom.transport.store import ObjectStore, StoredObject
 from fathom.transport.store.refs import to_ref
 
@@ -108,7 +109,13 @@ class Publisher:
         """Claim a version's number, let ``write`` upload its files, and return its manifest in the store."""
         await self.claim(version)
         # Keys begin with checksums: another attempt at this number never changes what an earlier manifest lists.
-        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True, sharing=sharing)
+        target = StoreFolder(
+            self.url,
+            f"weights/{self.model}/{version}",
+            by_content=True,
+            sharing=sharing,
+            algorithm=choose_algorithm(),
+        )
         # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
         files = await asyncio.to_thread(write, target)
         # Those of the version before are there now: ``write`` has waited for them.
@@ -119,7 +126,7 @@ class Publisher:
         if files.carrier != self._carrier:
             self._carrier = files.carrier
             self.warn(f"weights of {self.model} travel by {files.carrier}")
-        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        listed = [WeightFile(name, one.key, one.size_bytes, one.checksum) for name, one in files.items()]
         # The manifest is written after its files: who sees it can read all of them.
         return await write_manifest(self.store, self.model, version, listed, base)
 

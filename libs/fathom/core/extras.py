@@ -24,7 +24,7 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
         "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
         "math_verify": "math", "kubernetes": "cluster", "peft": "train", "detect_secrets": "train", "ray": "serve",
         "jwt": "service", "cryptography": "service", "sqlalchemy": "memory", "alembic": "memory", "psycopg": "postgres",
-        "sqlglot": "data", "pypdfium2": "ocr", "rapidocr": "ocr", "onnxruntime": "ocr",
+        "sqlglot": "data", "blake3": "weights", "pypdfium2": "ocr", "rapidocr": "ocr", "onnxruntime": "ocr",
     }
 )  # fmt: skip
 

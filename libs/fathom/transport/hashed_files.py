@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+
+from fathom.transport.checksums import SHA256, format_checksum, make_hasher
 
 
 class HashingWriter:
     """Writer to an open descriptor, from front to back; the descriptor is the writer's to close."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, algorithm: str = SHA256) -> None:
         self.descriptor, self.size_bytes = descriptor, 0
-        self._hash = hashlib.sha256()
+        self._algorithm, self._hash = algorithm, make_hasher(algorithm)
         self._hashing = ThreadPoolExecutor(1, thread_name_prefix="hashing")
         self._pending: list[Future[None]] = []
 
@@ -27,12 +28,12 @@ class HashingWriter:
             view = view[os.write(self.descriptor, view) :]
 
     def finish(self) -> str:
-        """Wait until all is hashed, and return the SHA-256."""
+        """Wait until all is hashed, and return the checksum."""
         for part in self._pending:
             part.result()
         self._pending.clear()
         self._hashing.shutdown()
-        return self._hash.hexdigest()
+        return format_checksum(self._algorithm, self._hash.hexdigest())
 
     def discard(self) -> None:
         """Stop hashing, and close the descriptor."""
@@ -43,8 +44,8 @@ class HashingWriter:
 class FileWriter(HashingWriter):
     """Writer of a new file on a disk, which is flushed to it while the rest is hashed."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    def __init__(self, path: Path, algorithm: str = SHA256) -> None:
+        super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), algorithm)
         self._flushing = ThreadPoolExecutor(1, thread_name_prefix="flushing")
         self._flushed: Future[None] | None = None
 

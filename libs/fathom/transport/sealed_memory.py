@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import secrets
 import socket
 import stat
@@ -24,10 +23,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fathom.core.errors import FailedPrecondition
+from fathom.transport.checksums import CHECKSUM, SHA256
 from fathom.transport.hashed_files import HashingWriter
 
 SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-SHA256 = re.compile(rb"[0-9a-f]{64}")
 SUFFIX = ".sock"
 # An owner answers at once unless its machine is overloaded; a reader that gives up has the object store.
 ANSWER_S = 10.0
@@ -42,7 +41,7 @@ class SealedFile:
 
     descriptor: int
     size_bytes: int
-    sha256: str
+    checksum: str
 
     @property
     def path(self) -> Path:
@@ -63,14 +62,14 @@ class SealedFile:
 class SealedWriter(HashingWriter):
     """Writer of one file in memory, which nobody can change once it is sealed."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    def __init__(self, name: str, algorithm: str = SHA256) -> None:
+        super().__init__(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), algorithm)
 
     def seal(self) -> SealedFile:
         """End the file, from which point it cannot be changed."""
-        digest = self.finish()
+        checksum = self.finish()
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
-        return SealedFile(self.descriptor, self.size_bytes, digest)
+        return SealedFile(self.descriptor, self.size_bytes, checksum)
 
 
 class SealedFiles:
@@ -93,7 +92,7 @@ class SealedFiles:
     def offer(self, files: Mapping[str, SealedFile]) -> None:
         """Offer these files in place of those before, which are closed here; readers keep what they have taken."""
         with self._lock:
-            before, self._offered = self._offered, MappingProxyType({one.sha256: one for one in files.values()})
+            before, self._offered = self._offered, MappingProxyType({one.checksum: one for one in files.values()})
             self._taken.clear()
             for file in before.values():
                 file.close()
@@ -131,7 +130,8 @@ class SealedFiles:
 
     def _answer(self, reader: socket.socket, asked: bytes) -> None:
         with self._lock:
-            file = self._offered.get(asked.decode()) if SHA256.fullmatch(asked) else None
+            wanted = asked.decode("ascii", "replace")
+            file = self._offered.get(wanted) if CHECKSUM.fullmatch(wanted) else None
             if file is None:
                 reader.sendall(NOT_HERE)
                 return
@@ -139,12 +139,12 @@ class SealedFiles:
             readable = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 socket.send_fds(reader, [HERE], [readable])
-                self._taken.add(file.sha256)
+                self._taken.add(file.checksum)
             finally:
                 os.close(readable)
 
 
-def take_file(folder: Path, sha256: str, size_bytes: int) -> SealedFile | None:
+def take_file(folder: Path, checksum: str, size_bytes: int) -> SealedFile | None:
     """Return a sealed file from whichever owner offers it; None when nobody on this machine does.
 
     Raises ``FailedPrecondition`` when the folder is not this user's alone.
@@ -154,7 +154,7 @@ def take_file(folder: Path, sha256: str, size_bytes: int) -> SealedFile | None:
     check_private(folder)
     for path in sorted(folder.glob(f"*{SUFFIX}"))[:MAX_OWNERS]:
         try:
-            descriptor = ask_owner(path, sha256)
+            descriptor = ask_owner(path, checksum)
         except ConnectionRefusedError:
             # Only of an owner that has died: a living one listens before its socket has its name.
             path.unlink(missing_ok=True)
@@ -164,17 +164,17 @@ def take_file(folder: Path, sha256: str, size_bytes: int) -> SealedFile | None:
         if descriptor is None:
             continue
         if is_sealed(descriptor) and os.fstat(descriptor).st_size == size_bytes:
-            return SealedFile(descriptor, size_bytes, sha256)
+            return SealedFile(descriptor, size_bytes, checksum)
         os.close(descriptor)
     return None
 
 
-def ask_owner(path: Path, sha256: str) -> int | None:
+def ask_owner(path: Path, checksum: str) -> int | None:
     """Return a descriptor of the file from the owner behind a socket, None if it does not offer it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as owner, short_path(path) as short:
         owner.settimeout(ANSWER_S)
         owner.connect(short)
-        owner.sendall(sha256.encode())
+        owner.sendall(checksum.encode())
         _, found, _, _ = socket.recv_fds(owner, 1, 1)
         return found[0] if found else None
 

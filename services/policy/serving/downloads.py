@@ -161,4 +161,4 @@ def read_modification_time(path: Path) -> float:
 
 def list_checksums(manifest: WeightManifest) -> dict[str, str]:
     """Return the checksums of a version's files by name."""
-    return {file.path: file.sha256 for file in manifest.files}
+    return {file.path: file.checksum for file in manifest.files}

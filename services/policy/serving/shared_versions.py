@@ -52,7 +52,7 @@ class SharedVersions:
         files: list[SealedFile] = []
         try:
             for file in manifest.files:
-                found = take_file(self._meeting, file.sha256, file.size_bytes)
+                found = take_file(self._meeting, file.checksum, file.size_bytes)
                 if found is None:
                     break
                 files.append(found)

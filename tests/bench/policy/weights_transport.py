@@ -29,9 +29,9 @@ from fathom.services.policy.serving.shared_versions import SharedVersions
 from fathom.trainers.learners.models import SaveWeights, save_weights
 from fathom.trainers.store_files import Sharing, StoredFiles, StoreFolder
 from fathom.trainers.transfers import StoreTransfer
+from fathom.transport.checksums import algorithm_of, choose_algorithm, hash_file
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import ObjectStore, open_store
-from fathom.transport.store.base import hash_file
 from tests.bench.policy.weights import THREADS
 from tests.integration.policy.weights.models import tiny_model
 from tests.integration.s3_server import RCLONE, serving
@@ -99,7 +99,8 @@ async def run() -> None:
         print(
             f"{f'{source.stat().st_size / 1e6:.0f} MB, against a copy':<44}{'upload':>9}{'fetch':>9}{'load':>9}{'all':>9}"
         )
-        folder = StoreFolder((root / "store").as_uri(), "weights/m", by_content=True)
+        url, algorithm = (root / "store").as_uri(), choose_algorithm()
+        folder = StoreFolder(url, "weights/m", by_content=True, algorithm=algorithm)
         first, meanwhile = (Sharing(root / "meeting", MEMORY_BYTES, True, is_ahead=ahead) for ahead in (False, True))
         ways = {
             "object store (a folder)": folder,
@@ -153,7 +154,7 @@ async def publish(
         source.with_name("copy").unlink()
         started = time.perf_counter()
         files = await asyncio.to_thread(learner.upload, "export", folder_of_model.part(str(version)))
-        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        listed = [WeightFile(name, one.key, one.size_bytes, one.checksum) for name, one in files.items()]
         share = Share(version, 100, await write_manifest(store, "m", version, listed))
         uploaded = time.perf_counter()
         folder = await downloads.fetch("m", share)
@@ -175,7 +176,7 @@ def check_bytes(folder: Path, files: StoredFiles, worker: Worker) -> None:
     """Check that policy has the learner's files, and in them the learner's numbers."""
     found: dict[str, Any] = {}
     for name, one in files.items():
-        assert hash_file(folder / name) == one.sha256, "other bytes than the learner's"
+        assert hash_file(folder / name, algorithm_of(one.checksum)) == one.checksum, "other bytes than the learner's"
         found |= load_file(folder / name) if name.endswith(".safetensors") else {}
     state = worker.network.state_dict()
     assert found, "no weights"

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from fathom.core.errors import CorruptData, InvalidField, NotFound
+from fathom.domain.weights import manifest as manifest_module
 from fathom.domain.weights.manifest import WeightManifest, fetch, publish
+from fathom.operations.backup import Sources, back_up, prune, read_manifest, restore, verify
+from fathom.transport.checksums import BLAKE3, SHA256, algorithm_of, hash_bytes
 from fathom.transport.store import open_store
 
 
@@ -63,13 +66,15 @@ BASE = {"format": 1, "model": "m", "policy_version": 1, "created": "2026-01-01",
 @pytest.mark.parametrize(
     "broken",
     [
-        {"format": 3},
+        {"format": 4},
         {"files": []},
         {"files": [FILE, FILE]},
         {"files": [{**FILE, "path": "../x"}]},
         {"files": [{**FILE, "path": "a/b"}]},
         {"files": [{**FILE, "path": ".hidden"}]},
         {"files": [{**FILE, "sha256": "zz"}]},
+        {"format": 3, "files": [{**FILE, "blake3": "zz"}]},
+        {"files": [{"path": "model.safetensors", "key": "k", "size_bytes": 1}]},
         {"files": [{**FILE, "size_bytes": -1}]},
         {"files": ["x"]},
         {"files": None},
@@ -80,6 +85,42 @@ BASE = {"format": 1, "model": "m", "policy_version": 1, "created": "2026-01-01",
 def test_a_malformed_manifest_is_corrupt(broken: dict[str, object]) -> None:
     with pytest.raises(CorruptData):
         WeightManifest.from_json(json.dumps({**BASE, **broken}).encode())
+
+
+async def test_manifests_of_both_algorithms_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, found = open_store(tmp_path.joinpath("store").as_uri()), {}
+    folder = model_folder(tmp_path / "in")
+    for version, algorithm in ((1, SHA256), (2, BLAKE3)):
+        monkeypatch.setattr(manifest_module, "choose_algorithm", lambda algorithm=algorithm: algorithm)
+        ref = await publish(store, folder, "tiny", version)
+        found[algorithm] = json.loads(await store.get(ref.key))
+        fetched = await fetch(store, ref, tmp_path / "out" / str(version))
+        assert {algorithm_of(file.checksum) for file in fetched.files} == {algorithm}
+        assert {
+            algorithm_of(one.checksum) for one in await store.list(f"weights/tiny/{version}/") if one.key != ref.key
+        } == {algorithm}
+        assert (tmp_path / "out" / str(version) / "model.safetensors").read_bytes() == b"weights"
+        assert WeightManifest.from_json(fetched.to_json()) == fetched
+    assert (found[SHA256]["format"], found[BLAKE3]["format"]) == (1, 3)
+    assert all(SHA256 in file and BLAKE3 not in file for file in found[SHA256]["files"])
+    assert all(BLAKE3 in file and SHA256 not in file for file in found[BLAKE3]["files"])
+
+
+async def test_a_backup_keeps_the_algorithm_of_weights(tmp_path: Path) -> None:
+    store, place, restored = (open_store((tmp_path / name).as_uri()) for name in ("store", "backups", "restored"))
+    (tmp_path / "weights").write_bytes(b"weights")
+    weights = await store.put_file("weights/tiny/1/model", tmp_path / "weights", hash_bytes(b"weights", BLAKE3))
+    other = await store.put("runs/1", b"weights", "text/plain")
+    listed = await back_up(Sources(None, store, None), place, lambda line: None)
+    assert await read_manifest(place, listed.id) == listed
+    assert set(listed.objects) == {weights, other}
+    assert await verify(listed, place) == []
+    await restore(listed, place, Sources(None, restored, None), lambda line: None)
+    assert await restored.list("") == await store.list("")
+    # A later backup needs the same contents, which stay when the earlier one goes.
+    later = await back_up(Sources(None, store, None), place, lambda line: None)
+    assert await prune(place, 1) == [listed.id]
+    assert await verify(later, place) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"nonsense", b"\xff"])

@@ -13,7 +13,9 @@ import pytest
 from fathom.core.config import ConfigError
 from fathom.core.errors import Conflict, CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.core.ids import sha256
+from fathom.transport.checksums import BLAKE3, hash_bytes, hash_file
 from fathom.transport.store import ObjectStore, StoredObject, open_store
+from fathom.transport.store.folder_files import LARGE_BYTES
 from fathom.transport.store.refs import from_ref, read_ref, to_ref
 
 BAD_KEYS = [
@@ -58,6 +60,25 @@ async def test_files_go_and_come_without_passing_through_memory(store: ObjectSto
         await store.get_file("runs/large", tmp_path / "back", sha256(b"other"))
     with pytest.raises(NotFound, match="runs/none"):
         await store.get_file("runs/none", tmp_path / "back")
+
+
+async def test_a_file_keeps_the_algorithm_of_its_checksum(store: ObjectStore, tmp_path: Path) -> None:
+    # As large as what has a file of its own in a folder store, and as small as what has none.
+    for size in (LARGE_BYTES + 1, 5):
+        (tmp_path / "file").write_bytes(b"w" * size)
+        checksum = hash_file(tmp_path / "file", BLAKE3)
+        stored = await store.put_file("weights/file", tmp_path / "file", checksum)
+        assert (stored.checksum, stored.sha256) == (checksum, "")
+        assert await store.head("weights/file") == stored == (await store.list("weights/"))[0]
+        assert await store.get_file("weights/file", tmp_path / "back", checksum) == stored
+        assert (tmp_path / "back").read_bytes() == b"w" * size
+        # A reader may know the other checksum, as of an object that was copied from elsewhere.
+        assert await store.get("weights/file", sha256(b"w" * size)) == b"w" * size
+        assert await store.get_file("weights/file", tmp_path / "back", sha256(b"w" * size)) == stored
+        with pytest.raises(CorruptData, match="BLAKE3 is"):
+            await store.get_file("weights/file", tmp_path / "back", hash_bytes(b"other", BLAKE3))
+        with pytest.raises(CorruptData, match="SHA-256 is"):
+            await store.get_file("weights/file", tmp_path / "back", sha256(b"other"))
 
 
 async def test_put_replaces(store: ObjectStore) -> None:
@@ -182,6 +203,20 @@ async def test_a_folder_notices_changed_bytes(tmp_path: Path) -> None:
     file.write_bytes(b"")
     with pytest.raises(CorruptData, match="record"):
         await store.head("a/b")
+
+
+async def test_a_folder_notices_changed_weights(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    (tmp_path / "file").write_bytes(b"w" * (LARGE_BYTES + 1))
+    stored = await store.put_file("weights/file", tmp_path / "file", hash_file(tmp_path / "file", BLAKE3))
+    [data] = (tmp_path / "objects" / "weights").glob(".*.data")
+    data.chmod(0o644)
+    data.write_bytes(b"w" * LARGE_BYTES + b"!")
+    for checksum in (None, stored.checksum):
+        with pytest.raises(CorruptData, match="BLAKE3 is"):
+            await store.get_file("weights/file", tmp_path / "back", checksum)
+        with pytest.raises(CorruptData, match="BLAKE3 is"):
+            await store.get("weights/file", checksum)
 
 
 async def test_a_folder_ignores_what_a_crash_left(tmp_path: Path) -> None:

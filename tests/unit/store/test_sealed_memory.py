@@ -51,15 +51,15 @@ def owner(meeting: Path) -> Iterator[SealedFiles]:
 
 def test_a_file_is_taken_as_it_was_written_and_outlives_the_offer(owner: SealedFiles, meeting: Path) -> None:
     file = seal(DATA[:100], DATA[100:])
-    assert (file.sha256, file.size_bytes) == (hashlib.sha256(DATA).hexdigest(), len(DATA))
+    assert (file.checksum, file.size_bytes) == (hashlib.sha256(DATA).hexdigest(), len(DATA))
     owner.offer({"a": file})
     assert not owner.is_taken
-    taken = take_file(meeting, file.sha256, len(DATA))
+    taken = take_file(meeting, file.checksum, len(DATA))
     assert taken is not None
     # The owner's thread notes it once it has sent the file.
     wait_until(lambda: owner.is_taken)
     owner.offer({})
-    assert take_file(meeting, file.sha256, len(DATA)) is None, "it is not offered any more"
+    assert take_file(meeting, file.checksum, len(DATA)) is None, "it is not offered any more"
     assert taken.read() == DATA
     taken.close()
 
@@ -70,7 +70,7 @@ def test_nobody_can_change_a_sealed_file(owner: SealedFiles, meeting: Path) -> N
     for change in (lambda: os.write(file.descriptor, b"x"), lambda: os.ftruncate(file.descriptor, 1)):
         with pytest.raises(OSError, match="not permitted"):
             change()
-    taken = take_file(meeting, file.sha256, len(DATA))
+    taken = take_file(meeting, file.checksum, len(DATA))
     assert taken is not None
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.write(taken.descriptor, b"x")
@@ -84,7 +84,7 @@ def test_what_is_not_sealed_or_has_another_size_is_not_taken(owner: SealedFiles,
     assert take_file(meeting, digest, len(DATA)) is None
     file = seal(DATA)
     owner.offer({"a": file})
-    assert take_file(meeting, file.sha256, len(DATA) - 1) is None
+    assert take_file(meeting, file.checksum, len(DATA) - 1) is None
     assert take_file(meeting, "0" * 64, len(DATA)) is None
     assert take_file(meeting, "no checksum", len(DATA)) is None
 

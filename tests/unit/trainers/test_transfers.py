@@ -18,9 +18,9 @@ from fathom.trainers import shards, store_files, transfers
 from fathom.trainers.learners.models import SaveWeights, save_weights
 from fathom.trainers.store_files import Sharing, StoredFiles, StoredFolder, StoreFolder
 from fathom.trainers.transfers import MEMORY, STORE, StoreTransfer
+from fathom.transport.checksums import BLAKE3, SHA256, algorithm_of, hash_file
 from fathom.transport.sealed_memory import take_file
 from fathom.transport.store import folder as folder_store
-from fathom.transport.store.base import hash_file
 
 
 class Worker:
@@ -51,10 +51,10 @@ def learner() -> Iterator[Learner]:
     made.close()
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> StoreFolder:
-    sharing = Sharing(tmp_path / "meeting", 1 << 20)
-    return StoreFolder((tmp_path / "store").as_uri(), "weights/small/1", by_content=True, sharing=sharing)
+@pytest.fixture(params=[SHA256, BLAKE3])
+def target(tmp_path: Path, request: pytest.FixtureRequest) -> StoreFolder:
+    sharing, url = Sharing(tmp_path / "meeting", 1 << 20), (tmp_path / "store").as_uri()
+    return StoreFolder(url, "weights/small/1", by_content=True, sharing=sharing, algorithm=request.param)
 
 
 def take(target: StoreFolder, files: StoredFiles) -> dict[str, bytes]:
@@ -62,7 +62,7 @@ def take(target: StoreFolder, files: StoredFiles) -> dict[str, bytes]:
     assert target.sharing is not None
     found = {}
     for name, one in files.items():
-        if (file := take_file(target.sharing.folder, one.sha256, one.size_bytes)) is not None:
+        if (file := take_file(target.sharing.folder, one.checksum, one.size_bytes)) is not None:
             found[name] = file.read()
             file.close()
     return found
@@ -71,6 +71,7 @@ def take(target: StoreFolder, files: StoredFiles) -> dict[str, bytes]:
 def test_memory_and_store_have_the_same_files(learner: Learner, target: StoreFolder, tmp_path: Path) -> None:
     files = learner.upload("export", target)
     assert (files.carrier, files.is_ahead) == (MEMORY, False)
+    assert {algorithm_of(one.checksum) for one in files.values()} == {target.algorithm}
     StoredFolder(target.url, files).fetch_all(tmp_path / "fetched")
     taken = take(target, files)
     assert sorted(taken) == ["config.json", "generation_config.json", "model.safetensors"]
@@ -88,9 +89,9 @@ def test_the_store_alone_gets_weights_that_were_written_and_hashed_once(
 ) -> None:
     hashed: list[str] = []
 
-    def note(path: Path) -> str:
+    def note(path: Path, algorithm: str) -> str:
         hashed.append(path.name)
-        return hash_file(path)
+        return hash_file(path, algorithm)
 
     monkeypatch.setattr(store_files, "hash_file", note)
     monkeypatch.setattr(folder_store, "hash_file", note)
@@ -100,7 +101,9 @@ def test_the_store_alone_gets_weights_that_were_written_and_hashed_once(
     assert set(os.listdir("/proc/self/fd")) <= before, "their memory is given back"
     StoredFolder(target.url, files).fetch_all(tmp_path / "fetched")
     assert torch.equal(load_file(tmp_path / "fetched" / "model.safetensors")["w"], learner.worker.weights["w"])
-    assert files["model.safetensors"].sha256 == hash_file(tmp_path / "fetched" / "model.safetensors")
+    assert files["model.safetensors"].checksum == hash_file(
+        tmp_path / "fetched" / "model.safetensors", target.algorithm
+    )
     assert sorted(path.name for path in (tmp_path / "fetched").iterdir()) == sorted(files), "nothing half is left"
 
 

@@ -8,7 +8,8 @@ complete and as published, or absent. Format 1 of the manifest::
 
 Format 2 adds ``"base"``, the manifest of an adapter's base model (null: the model as configured), and per file
 ``"delta"``, ``{"key", "sha256"}`` of the whole file that the object is a difference to (see
-``fathom.domain.weights.delta``); size and checksum are those of the result.
+``fathom.domain.weights.delta``); size and checksum are those of the result. Format 3 has ``"blake3"`` in place of
+``"sha256"`` where that is the algorithm of a file's checksum, which its object's record in the store has as well.
 """
 
 from __future__ import annotations
@@ -18,21 +19,31 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import checked_id, sha256
 from fathom.domain.weights.delta import decode, encode
-from fathom.transport.store.base import ObjectStore, StoredObject, hash_file, verify
+from fathom.transport.checksums import (
+    BLAKE3,
+    CHECKSUM,
+    SHA256,
+    algorithm_of,
+    choose_algorithm,
+    digits_of,
+    format_checksum,
+    hash_file,
+)
+from fathom.transport.store.base import ObjectStore, StoredObject, verify
 
-FORMAT, FORMAT_WITH_BASE = 1, 2
+FORMAT, FORMAT_WITH_BASE, FORMAT_WITH_BLAKE3 = 1, 2, 3
+FORMATS = (FORMAT, FORMAT_WITH_BASE, FORMAT_WITH_BLAKE3)
 ADAPTER_CONFIG = "adapter_config.json"
 WORTH_IT = 0.5  # a difference that is larger than this share of the file is not worth its reconstruction
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-SHA256 = re.compile(r"[0-9a-f]{64}")
 MANIFEST_NAME = "fathom-manifest.json"
 # Verified side by side, each by one processor.
 FETCHES = 8
@@ -40,21 +51,25 @@ FETCHES = 8
 
 @dataclass(frozen=True)
 class WeightFile:
-    """One file of a version: plain name, storage key, size in bytes and SHA-256.
+    """One file of a version: plain name, storage key, size in bytes and checksum (``fathom.transport.checksums``).
 
-    With ``delta``, (key, SHA-256) of a whole file, the stored bytes are the difference to that file.
+    With ``delta``, (key, checksum) of a whole file, the stored bytes are the difference to that file.
     """
 
     path: str
     key: str
     size_bytes: int
-    sha256: str
+    checksum: str
     delta: tuple[str, str] | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the file's entry in the manifest."""
-        entry: dict[str, object] = {name: value for name, value in asdict(self).items() if name != "delta"}
-        return entry if self.delta is None else {**entry, "delta": {"key": self.delta[0], "sha256": self.delta[1]}}
+        entry: dict[str, object] = {"path": self.path, "key": self.key, "size_bytes": self.size_bytes}
+        entry |= checksum_to_json(self.checksum)
+        if self.delta is not None:
+            key, checksum = self.delta
+            entry["delta"] = {"key": key} | checksum_to_json(checksum)
+        return entry
 
 
 @dataclass(frozen=True)
@@ -73,13 +88,16 @@ class WeightManifest:
         return any(file.path == ADAPTER_CONFIG for file in self.files)
 
     def to_json(self) -> bytes:
-        """Serialise as UTF-8 JSON, in format 1 where that suffices."""
+        """Serialise as UTF-8 JSON, in the lowest format that suffices."""
         entry: dict[str, object] = {"format": FORMAT, "model": self.model, "policy_version": self.policy_version}
         entry |= {"created": self.created, "files": [file.to_json() for file in self.files]}
         if self.base is not None or any(file.delta for file in self.files):
             entry["format"] = FORMAT_WITH_BASE
+        checksums = {file.checksum for file in self.files} | {file.delta[1] for file in self.files if file.delta}
+        if any(algorithm_of(checksum) == BLAKE3 for checksum in checksums):
+            entry["format"] = FORMAT_WITH_BLAKE3
         if self.base is not None:
-            entry["base"] = asdict(self.base)
+            entry["base"] = self.base.to_json()
         return json.dumps(entry, indent=1).encode()
 
     @classmethod
@@ -87,8 +105,8 @@ class WeightManifest:
         """Parse and check a manifest; raise ``CorruptData(key)`` saying what is wrong."""
         try:
             parsed = json.loads(data)
-            if not isinstance(parsed, dict) or parsed.get("format") not in (FORMAT, FORMAT_WITH_BASE):
-                raise CorruptData(key, f"is no weight manifest of format {FORMAT} or {FORMAT_WITH_BASE}")
+            if not isinstance(parsed, dict) or parsed.get("format") not in FORMATS:
+                raise CorruptData(key, f"is no weight manifest of format {FORMAT} to {FORMAT_WITH_BLAKE3}")
             files = tuple(weight_file(entry) for entry in parsed["files"])
             base = None if parsed.get("base") is None else StoredObject(**parsed["base"])
             manifest = cls(str(parsed["model"]), int(parsed["policy_version"]), str(parsed["created"]), files, base)
@@ -103,20 +121,33 @@ class WeightManifest:
 
 def weight_file(entry: dict[str, object]) -> WeightFile:
     """Parse one entry of ``files``; raise ``ValueError``, ``KeyError`` or ``TypeError``."""
-    path, key, size, digest = entry["path"], entry["key"], entry["size_bytes"], entry["sha256"]
+    path, key, size = entry["path"], entry["key"], entry["size_bytes"]
     # A plain name only: the reader writes files under it.
     if not isinstance(path, str) or not FILE_NAME.fullmatch(path) or path == MANIFEST_NAME:
         raise ValueError(f"{path!r} is no plain file name")
-    if not isinstance(digest, str) or not SHA256.fullmatch(digest):
-        raise ValueError(f"sha256 of {path} is not 64 hexadecimal digits")
     if not isinstance(size, int) or size < 0 or not isinstance(key, str):
         raise ValueError(f"size_bytes or key of {path} is malformed")
     delta = entry.get("delta")
     if delta is None:
-        return WeightFile(path, key, size, digest)
-    if not isinstance(delta, dict) or not isinstance(delta["key"], str) or not SHA256.fullmatch(delta["sha256"]):
+        return WeightFile(path, key, size, checksum_from_json(path, entry))
+    if not isinstance(delta, dict) or not isinstance(delta["key"], str):
         raise ValueError(f"delta of {path} is malformed")
-    return WeightFile(path, key, size, digest, (delta["key"], delta["sha256"]))
+    base = (delta["key"], checksum_from_json(f"delta of {path}", delta))
+    return WeightFile(path, key, size, checksum_from_json(path, entry), base)
+
+
+def checksum_to_json(checksum: str) -> dict[str, str]:
+    """Return the field of a checksum, by the name of its algorithm."""
+    return {algorithm_of(checksum): digits_of(checksum)}
+
+
+def checksum_from_json(what: str, entry: Mapping[str, object]) -> str:
+    """Return the checksum in an entry; raise ``ValueError`` or ``KeyError``."""
+    algorithm = BLAKE3 if BLAKE3 in entry else SHA256
+    checksum = format_checksum(algorithm, str(entry[algorithm]))
+    if not CHECKSUM.fullmatch(checksum):
+        raise ValueError(f"{algorithm} of {what} is not 64 hexadecimal digits")
+    return checksum
 
 
 async def publish(
@@ -183,17 +214,18 @@ async def is_adapter(store: ObjectStore, ref: StoredObject) -> bool:
 
 async def put_file(store: ObjectStore, path: Path, prefix: str, like: WeightFile | None) -> WeightFile:
     """Upload one file, as its difference to ``like`` where that is small enough."""
-    digest = await asyncio.to_thread(hash_file, path)
+    checksum = await asyncio.to_thread(hash_file, path, choose_algorithm())
+    start = f"{prefix}/{digits_of(checksum)[:16]}-{path.name}"
     if like is not None and path.suffix == ".safetensors":
         data = await asyncio.to_thread(path.read_bytes)
         # No chains: what is a difference itself refers to the same whole file.
-        key, checksum = like.delta or (like.key, like.sha256)
-        difference = await asyncio.to_thread(encode, await store.get(key, checksum), data)
+        base = like.delta or (like.key, like.checksum)
+        difference = await asyncio.to_thread(encode, await store.get(*base), data)
         if difference is not None and len(difference) < WORTH_IT * len(data):
-            stored = await store.put(f"{prefix}/{digest[:16]}-{path.name}.delta", difference)
-            return WeightFile(path.name, stored.key, len(data), digest, (key, checksum))
-    stored = await store.put_file(f"{prefix}/{digest[:16]}-{path.name}", path, digest)
-    return WeightFile(path.name, stored.key, stored.size_bytes, digest)
+            stored = await store.put(f"{start}.delta", difference)
+            return WeightFile(path.name, stored.key, len(data), checksum, base)
+    stored = await store.put_file(start, path, checksum)
+    return WeightFile(path.name, stored.key, stored.size_bytes, checksum)
 
 
 async def read_manifest(store: ObjectStore, ref: StoredObject) -> WeightManifest:
@@ -244,14 +276,14 @@ async def fetch_file(store: ObjectStore, file: WeightFile, path: Path, fetched: 
     The base of a difference is taken from earlier downloads below ``fetched`` if possible.
     """
     if file.delta is None:
-        await store.get_file(file.key, path, file.sha256)
+        await store.get_file(file.key, path, file.checksum)
         return (await asyncio.to_thread(path.stat)).st_size
     key, checksum = file.delta
     base = await asyncio.to_thread(fetched_file, fetched, checksum)
     if base is None:
         base = await store.get(key, checksum)
     data = await asyncio.to_thread(decode, base, await store.get(file.key), file.key)
-    return await asyncio.to_thread(path.write_bytes, await asyncio.to_thread(verify, file.key, data, file.sha256))
+    return await asyncio.to_thread(path.write_bytes, await asyncio.to_thread(verify, file.key, data, file.checksum))
 
 
 def fetched_file(fetched: Path, checksum: str) -> bytes | None:
@@ -260,7 +292,7 @@ def fetched_file(fetched: Path, checksum: str) -> bytes | None:
         try:
             manifest = WeightManifest.from_json(listed.read_bytes())
             for file in manifest.files:
-                if file.sha256 == checksum:
+                if file.checksum == checksum:
                     return (listed.parent / file.path).read_bytes()
         except (CorruptData, OSError):  # being removed, or the remains of one: the store has it
             continue

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from fathom.core.call import Lane
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import checked_id, sha256
-from fathom.domain.weights.manifest import SHA256
+from fathom.transport.checksums import DIGITS
 from fathom.transport.store.base import StoredObject
 
 FORMAT = 1
@@ -135,7 +135,7 @@ def manifest_from_json(entry: object) -> StoredObject:
     if not isinstance(entry, dict):
         raise ValueError("the manifest is no object")
     key, size, digest = entry["key"], entry["size_bytes"], entry["sha256"]
-    if not isinstance(key, str) or type(size) is not int or not isinstance(digest, str) or not SHA256.fullmatch(digest):
+    if not isinstance(key, str) or type(size) is not int or not isinstance(digest, str) or not DIGITS.fullmatch(digest):
         raise ValueError("the manifest has a malformed key, size_bytes or sha256")
     return StoredObject(key, size, digest, "application/json")
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from fathom import __version__
 from fathom.core.errors import CorruptData, DependencyFailed, NotFound
-from fathom.core.ids import new_id, sha256
+from fathom.core.ids import new_id
 from fathom.operations.backup.manifest import Manifest, StreamCopy, blob_key, encode_manifest, manifest_key
+from fathom.transport.checksums import SHA256, algorithm_of, hash_bytes
 from fathom.transport.store import ObjectStore, StoredObject
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ async def names(sources: Sources) -> list[str]:
     return await sources.snapshots.names() if sources.snapshots else []
 
 
-async def keep(place: ObjectStore, data: bytes) -> str:
-    """Store a content unless it exists already; return its SHA-256."""
-    checksum = sha256(data)
+async def keep(place: ObjectStore, data: bytes, algorithm: str = SHA256) -> str:
+    """Store a content unless it exists already; return its checksum."""
+    checksum = hash_bytes(data, algorithm)
     # Contents are keyed by their checksum: what is there is what would be written.
     if await place.head(blob_key(checksum)) is None:
         await place.put(blob_key(checksum), data)
@@ -90,14 +91,15 @@ async def copy_objects(store: ObjectStore, place: ObjectStore, say: Say) -> tupl
 
     async def copy_object(stored: StoredObject) -> StoredObject | None:
         async with slots:
-            if await place.head(blob_key(stored.sha256)) is not None:
+            if await place.head(blob_key(stored.checksum)) is not None:
                 return stored
             try:
                 data = await store.get(stored.key)
             except NotFound:
                 return None
             # What was replaced since it was listed goes in as what it is now.
-            return StoredObject(stored.key, len(data), await keep(place, data), stored.content_type)
+            checksum = await keep(place, data, algorithm_of(stored.checksum))
+            return StoredObject.of(stored.key, len(data), checksum, stored.content_type)
 
     found = await asyncio.gather(*(copy_object(stored) for stored in await store.list("")))
     whole = tuple(stored for stored in found if stored is not None)

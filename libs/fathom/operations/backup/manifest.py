@@ -9,6 +9,7 @@ from typing import Any
 
 from fathom.core.errors import CorruptData, NotFound
 from fathom.core.ids import checked_id
+from fathom.transport.checksums import digits_of
 from fathom.transport.store import ObjectStore, StoredObject
 
 FORMAT = 1
@@ -43,15 +44,15 @@ class Manifest:
 
     @property
     def blobs(self) -> frozenset[str]:
-        """SHA-256 of every blob that this backup needs."""
+        """Checksum of every blob that this backup needs."""
         parts = {part for stream in self.streams for part in stream.parts}
-        return frozenset(parts | {stored.sha256 for stored in self.objects} | ({self.memory} - {""}))
+        return frozenset(parts | {stored.checksum for stored in self.objects} | ({self.memory} - {""}))
 
 
-def blob_key(sha256: str) -> str:
+def blob_key(checksum: str) -> str:
     """Return the key of a content."""
-    # 256 folders: a folder store would otherwise have all blobs in one.
-    return f"{BLOBS}/{sha256[:2]}/{sha256}"
+    # 256 folders: a folder store would otherwise have all blobs in one. A key has no colon.
+    return f"{BLOBS}/{digits_of(checksum)[:2]}/{checksum.replace(':', '-')}"
 
 
 def manifest_key(backup_id: str) -> str:
@@ -61,7 +62,8 @@ def manifest_key(backup_id: str) -> str:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Serialise the manifest."""
-    return json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode()
+    objects = [stored.to_json() for stored in manifest.objects]
+    return json.dumps({"format": FORMAT, **asdict(manifest), "objects": objects}, indent=1).encode()
 
 
 def decode_manifest(data: bytes, key: str) -> Manifest:
@@ -101,11 +103,11 @@ async def prune(place: ObjectStore, keep: int) -> Sequence[str]:
     leaving, staying = known[:-keep], known[-keep:]
     if not leaving:
         return []
-    needed = {blob for backup_id in staying for blob in (await read_manifest(place, backup_id)).blobs}
+    needed = {blob_key(blob) for backup_id in staying for blob in (await read_manifest(place, backup_id)).blobs}
     for backup_id in leaving:
         # The manifests first: an end in between leaves blobs that nothing needs, never a backup that lacks some.
         await place.delete(manifest_key(backup_id))
     for stored in await place.list(f"{BLOBS}/"):
-        if stored.key.rpartition("/")[2] not in needed:
+        if stored.key not in needed:
             await place.delete(stored.key)
     return leaving

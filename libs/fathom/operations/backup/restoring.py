@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -38,10 +39,21 @@ async def put_objects(objects: Sequence[StoredObject], place: ObjectStore, store
 
     async def put(stored: StoredObject) -> None:
         async with slots:
-            data = await place.get(blob_key(stored.sha256), stored.sha256)
+            if stored.blake3:
+                await put_weights(stored, place, store)
+                return
+            data = await place.get(blob_key(stored.checksum), stored.checksum)
             await store.put(stored.key, data, stored.content_type)
 
     await asyncio.gather(*(put(stored) for stored in objects))
+
+
+async def put_weights(stored: StoredObject, place: ObjectStore, store: ObjectStore) -> None:
+    """Restore an object through a file: unlike bytes it keeps the checksum that manifests of weights name."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "weights"
+        await place.get_file(blob_key(stored.checksum), path, stored.checksum)
+        await store.put_file(stored.key, path, stored.checksum)
 
 
 async def parts(stream: StreamCopy, place: ObjectStore) -> AsyncIterator[bytes]:

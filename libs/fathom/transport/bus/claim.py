@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -49,7 +48,7 @@ class ClaimCheck:
             stored = await self._store.put(f"claims/{sha256(payload)}", payload)
         except TimeoutError as error:
             raise DependencyFailed("object store", "a large payload could not be stored in time") from error
-        return b"", {**headers, CLAIM_HEADER: json.dumps(dataclasses.asdict(stored))}
+        return b"", {**headers, CLAIM_HEADER: json.dumps(stored.to_json())}
 
     async def open(self, payload: bytes, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
         """Return payload and headers as they were before ``seal``.

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from fathom.core.errors import Conflict, CorruptData, InvalidField
-from fathom.core.ids import sha256 as digest
+from fathom.transport.checksums import (
+    BLAKE3,
+    SHA256,
+    algorithm_of,
+    digits_of,
+    format_checksum,
+    hash_bytes,
+    make_hasher,
+)
 
 # S3 allows 1,024 bytes in a key; file systems mostly 255 in a name, hence 200 per segment, which leaves room for the
 # suffix of FolderStore.
@@ -24,16 +31,35 @@ KEY_PATTERN = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
 PREFIX_PATTERN = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
 # What of a file is in memory at a time: large enough for whole reads of a disk, small enough for a processor's cache.
 CHUNK_BYTES = 2**20
+UNKNOWN_TYPE = "application/octet-stream"
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """Metadata of an object; ``sha256`` is lower-case hexadecimal."""
+    """Metadata of an object: one of ``sha256`` and ``blake3`` is empty, the other one lower-case hexadecimal."""
 
     key: str
     size_bytes: int
     sha256: str
     content_type: str
+    blake3: str = ""
+
+    @classmethod
+    def of(cls, key: str, size_bytes: int, checksum: str, content_type: str = UNKNOWN_TYPE) -> StoredObject:
+        """Return the metadata of an object with a checksum of either algorithm (``fathom.transport.checksums``)."""
+        digits = digits_of(checksum)
+        if algorithm_of(checksum) == BLAKE3:
+            return cls(key, size_bytes, "", content_type, digits)
+        return cls(key, size_bytes, digits, content_type)
+
+    @property
+    def checksum(self) -> str:
+        """Return the checksum with its algorithm."""
+        return format_checksum(BLAKE3, self.blake3) if self.blake3 else self.sha256
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields; ``blake3`` only where there is one, as earlier versions wrote and read them."""
+        return {name: value for name, value in asdict(self).items() if value or name != BLAKE3}
 
 
 class ObjectStore(Protocol):
@@ -54,22 +80,23 @@ class ObjectStore(Protocol):
         """
         ...
 
-    async def get(self, key: str, sha256: str | None = None) -> bytes:
-        """Return the object's bytes, verified against the recorded checksum and ``sha256`` if given.
+    async def get(self, key: str, checksum: str | None = None) -> bytes:
+        """Return the object's bytes, verified against the recorded checksum and ``checksum`` if given.
 
         Raises ``NotFound`` or ``CorruptData``.
         """
         ...
 
-    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
+    async def put_file(self, key: str, path: Path, checksum: str = "", *, is_given: bool = False) -> StoredObject:
         """Store a file's bytes under ``key`` like ``put``, without reading all of them into memory.
 
-        ``sha256`` is the file's checksum where the caller has computed it of these very bytes. A file that ``is_given``
-        may be taken from its place in whole: who gives it does not use it again, and flushes it to disk.
+        ``checksum`` is the file's where the caller has computed it of these very bytes; otherwise its SHA-256 is
+        computed. A file that ``is_given`` may be taken from its place in whole: who gives it does not use it again, and
+        flushes it to disk.
         """
         ...
 
-    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+    async def get_file(self, key: str, path: Path, checksum: str | None = None) -> StoredObject:
         """Write the object's bytes into a file, verified like those of ``get``, and return its metadata.
 
         Does not hold all of them in memory. The file may be the store's own under another name: it is to be read,
@@ -128,16 +155,19 @@ def make_conflict(key: str) -> Conflict:
 
 
 def verify(key: str, data: bytes, *expected: str | None) -> bytes:
-    """Return ``data`` if its SHA-256 equals every given checksum; raise ``CorruptData`` otherwise."""
-    compare(key, digest(data), *expected)
+    """Return ``data`` if it has every given checksum; raise ``CorruptData`` otherwise."""
+    for algorithm in sorted({algorithm_of(checksum) for checksum in expected if checksum is not None}):
+        compare(key, hash_bytes(data, algorithm), *expected)
     return data
 
 
 def compare(key: str, actual: str, *expected: str | None) -> None:
-    """Raise ``CorruptData`` when a checksum that is given is not the ``actual`` one."""
+    """Raise ``CorruptData`` when a checksum of the algorithm of ``actual`` is another one."""
+    algorithm = algorithm_of(actual)
     for checksum in expected:
-        if checksum is not None and checksum != actual:
-            raise CorruptData(key, f"SHA-256 is {actual}, not {checksum}")
+        if checksum is not None and algorithm_of(checksum) == algorithm and checksum != actual:
+            name = "BLAKE3" if algorithm == BLAKE3 else "SHA-256"
+            raise CorruptData(key, f"{name} is {digits_of(actual)}, not {digits_of(checksum)}")
 
 
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -146,19 +176,13 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def write_hashed(chunks: Iterator[bytes], path: Path) -> tuple[int, str]:
-    """Write pieces into a file; return their number of bytes and their SHA-256."""
-    hasher, size = hashlib.sha256(), 0
+def write_hashed(chunks: Iterator[bytes], path: Path, algorithm: str = SHA256) -> tuple[int, str]:
+    """Write pieces into a file; return their number of bytes and their checksum."""
+    hasher, size = make_hasher(algorithm), 0
     # Hashing takes about as long as writing, and both release the lock of the interpreter.
     with ThreadPoolExecutor(1, thread_name_prefix="hashing") as hashing, path.open("wb") as file:
         for chunk in chunks:
             pending = hashing.submit(hasher.update, chunk)
             size += file.write(chunk)
             pending.result()
-    return size, hasher.hexdigest()
-
-
-def hash_file(path: Path) -> str:
-    """Return a file's SHA-256 in lower-case hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return size, format_checksum(algorithm, hasher.hexdigest())

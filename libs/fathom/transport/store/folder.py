@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from fathom.core.errors import DependencyFailed
 from fathom.core.ids import sha256 as digest
+from fathom.transport.checksums import algorithm_of, hash_file
 from fathom.transport.store.base import (
     StoredObject,
     checked_key,
     checked_prefix,
     compare,
-    hash_file,
     make_conflict,
     read_chunks,
     verify,
@@ -58,14 +58,14 @@ class FolderStore:
     async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         return await in_thread(partial(self._put, create=True), key, bytes(data), content_type)
 
-    async def get(self, key: str, sha256: str | None = None) -> bytes:
-        return await in_thread(self._get, key, sha256)
+    async def get(self, key: str, checksum: str | None = None) -> bytes:
+        return await in_thread(self._get, key, checksum)
 
-    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
-        return await in_thread(partial(self._put_file, is_given=is_given), key, path, sha256)
+    async def put_file(self, key: str, path: Path, checksum: str = "", *, is_given: bool = False) -> StoredObject:
+        return await in_thread(partial(self._put_file, is_given=is_given), key, path, checksum)
 
-    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
-        return await in_thread(self._get_file, key, path, sha256)
+    async def get_file(self, key: str, path: Path, checksum: str | None = None) -> StoredObject:
+        return await in_thread(self._get_file, key, path, checksum)
 
     async def head(self, key: str) -> StoredObject | None:
         return await in_thread(self._head, key)
@@ -98,9 +98,9 @@ class FolderStore:
         sync_folder(path.parent)
         return stored
 
-    def _put_file(self, key: str, source: Path, sha256: str, *, is_given: bool) -> StoredObject:
+    def _put_file(self, key: str, source: Path, checksum: str, *, is_given: bool) -> StoredObject:
         path, size = self._path(key), source.stat().st_size
-        stored = StoredObject(key, size, sha256 or hash_file(source), "application/octet-stream")
+        stored = StoredObject.of(key, size, checksum or hash_file(source))
         if size < LARGE_BYTES:
             with source.open("rb") as file:
                 write_object(path, Record(stored), file)
@@ -115,19 +115,20 @@ class FolderStore:
         sync_folder(path.parent)
         return stored
 
-    def _get(self, key: str, sha256: str | None) -> bytes:
+    def _get(self, key: str, checksum: str | None) -> bytes:
         with open_object(key, self._path(key)) as (record, file):
-            return verify(key, file.read(), record.stored.sha256, sha256)
+            return verify(key, file.read(), record.stored.checksum, checksum)
 
-    def _get_file(self, key: str, target: Path, sha256: str | None) -> StoredObject:
+    def _get_file(self, key: str, target: Path, checksum: str | None) -> StoredObject:
         path = self._path(key)
         with open_object(key, path) as (record, file):
+            algorithm = algorithm_of(checksum or record.stored.checksum)
             # Another name for the same bytes where that can be: then they are read once, to verify them.
             if record.data_name and link_data(path.parent / record.data_name, target):
-                actual = hash_file(target)
+                actual = hash_file(target, algorithm)
             else:
-                actual = write_hashed(read_chunks(file), target)[1]
-            compare(key, actual, record.stored.sha256, sha256)
+                actual = write_hashed(read_chunks(file), target, algorithm)[1]
+            compare(key, actual, record.stored.checksum, checksum)
             return record.stored
 
     def _head(self, key: str) -> StoredObject | None:

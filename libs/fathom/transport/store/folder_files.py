@@ -1,6 +1,6 @@
 """Files of a folder store: an object's record and bytes, and what a killed writer has left.
 
-A file ``NAME~`` is one line of JSON with size, SHA-256 and media type, then the object's bytes: ``tail -n +2 FILE``
+A file ``NAME~`` is one line of JSON with size, checksum and media type, then the object's bytes: ``tail -n +2 FILE``
 prints them. Large objects have their bytes in a file of their own, ``.NAME.TOKEN.data``, which the record names: it
 can be linked to, and a file that is given to the store becomes one by a rename. It is written before the record and
 never changed, so readers see one object or the other.
@@ -48,8 +48,7 @@ class Record:
 
     def to_line(self) -> bytes:
         """Return the first line of the object's file."""
-        stored = self.stored
-        fields = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": stored.content_type}
+        fields = {name: value for name, value in self.stored.to_json().items() if name != "key"}
         return json.dumps(fields | ({"data": self.data_name} if self.data_name else {})).encode() + b"\n"
 
 
@@ -58,7 +57,8 @@ def read_record(key: str, file: BinaryIO) -> Record:
     line = file.readline(MAX_RECORD_BYTES)
     try:
         record = json.loads(line)
-        stored = StoredObject(key, int(record["size_bytes"]), str(record["sha256"]), str(record["content_type"]))
+        size, kind, blake3 = int(record["size_bytes"]), str(record["content_type"]), str(record.get("blake3", ""))
+        stored = StoredObject(key, size, str(record["sha256"]), kind, blake3)
         name = str(record.get("data", ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptData(key, "its record cannot be read") from error

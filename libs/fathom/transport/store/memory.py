@@ -28,17 +28,20 @@ class MemoryStore:
             raise make_conflict(key)
         return await self.put(key, data, content_type)
 
-    async def get(self, key: str, sha256: str | None = None) -> bytes:
+    async def get(self, key: str, checksum: str | None = None) -> bytes:
         if checked_key(key) not in self._objects:
             raise NotFound("object", key)
         stored, data = self._objects[key]
-        return verify(key, data, stored.sha256, sha256)
+        return verify(key, data, stored.checksum, checksum)
 
-    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
-        return await self.put(key, await asyncio.to_thread(path.read_bytes))
+    async def put_file(self, key: str, path: Path, checksum: str = "", *, is_given: bool = False) -> StoredObject:
+        data = await asyncio.to_thread(path.read_bytes)
+        stored = StoredObject.of(checked_key(key), len(data), checksum or digest(data))
+        self._objects[key] = (stored, data)
+        return stored
 
-    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
-        await asyncio.to_thread(path.write_bytes, await self.get(key, sha256))
+    async def get_file(self, key: str, path: Path, checksum: str | None = None) -> StoredObject:
+        await asyncio.to_thread(path.write_bytes, await self.get(key, checksum))
         return self._objects[key][0]
 
     async def head(self, key: str) -> StoredObject | None:

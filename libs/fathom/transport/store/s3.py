@@ -6,11 +6,11 @@ import asyncio
 import builtins
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import urllib3
@@ -23,20 +23,21 @@ from fathom.core.config import ConfigError
 from fathom.core.errors import DependencyFailed, FathomError, NotFound
 from fathom.core.ids import sha256 as digest
 from fathom.core.retry import RetryPolicy, retry
+from fathom.transport.checksums import BLAKE3, SHA256, algorithm_of, digits_of, format_checksum, hash_file
 from fathom.transport.store.base import (
     CHUNK_BYTES,
+    UNKNOWN_TYPE,
     StoredObject,
     checked_key,
     checked_prefix,
     compare,
-    hash_file,
     make_conflict,
     verify,
     write_hashed,
 )
 
 CULPRIT = "object store"
-CHECKSUM = "sha256"
+METADATA = "x-amz-meta-"
 # With three attempts an unreachable store is reported within some ten seconds; 30 s is the wait for the next bytes,
 # not for the whole object.
 CONNECT_TIMEOUT_S = 3.0
@@ -100,7 +101,7 @@ class S3Target:
 class S3Store:
     """An ``ObjectStore`` in one existing bucket.
 
-    The SHA-256 is kept in the object's user metadata. For an object that another program stored without it, ``head``
+    The checksum is kept in the object's user metadata. For an object that another program stored without it, ``head``
     and ``list`` read the object once to compute it.
     """
 
@@ -130,17 +131,17 @@ class S3Store:
         data = bytes(data)
         return await self._run(key, lambda: self._create(key, data, content_type))
 
-    async def get(self, key: str, sha256: str | None = None) -> bytes:
+    async def get(self, key: str, checksum: str | None = None) -> bytes:
         checked_key(key)
-        return await self._run(key, lambda: self._get(key, sha256))
+        return await self._run(key, lambda: self._get(key, checksum))
 
-    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
+    async def put_file(self, key: str, path: Path, checksum: str = "", *, is_given: bool = False) -> StoredObject:
         checked_key(key)
-        return await self._run(key, lambda: self._put_file(key, path, sha256))
+        return await self._run(key, lambda: self._put_file(key, path, checksum))
 
-    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+    async def get_file(self, key: str, path: Path, checksum: str | None = None) -> StoredObject:
         checked_key(key)
-        return await self._run(key, lambda: self._get_file(key, path, sha256))
+        return await self._run(key, lambda: self._get_file(key, path, checksum))
 
     async def head(self, key: str) -> StoredObject | None:
         checked_key(key)
@@ -181,9 +182,9 @@ class S3Store:
         stored = StoredObject(key, len(data), digest(data), content_type)
         return self._send(stored, io.BytesIO(data))
 
-    def _put_file(self, key: str, path: Path, sha256: str) -> StoredObject:
+    def _put_file(self, key: str, path: Path, checksum: str) -> StoredObject:
         size = path.stat().st_size
-        stored = StoredObject(key, size, sha256 or hash_file(path), "application/octet-stream")
+        stored = StoredObject.of(key, size, checksum or hash_file(path))
         with path.open("rb") as file:
             return self._send(stored, file)
 
@@ -194,7 +195,7 @@ class S3Store:
             data,
             stored.size_bytes,
             content_type=stored.content_type,
-            metadata={CHECKSUM: stored.sha256},
+            metadata={algorithm_of(stored.checksum): digits_of(stored.checksum)},
             part_size=max(PART_BYTES, MIN_PART_BYTES, -(-stored.size_bytes // MAX_PARTS)),
             num_parallel_uploads=PARALLEL_PARTS,
         )
@@ -205,7 +206,7 @@ class S3Store:
         headers: dict[str, str | list[str] | tuple[str]] = {
             "If-None-Match": "*",
             "Content-Type": content_type,
-            f"x-amz-meta-{CHECKSUM}": stored.sha256,
+            f"{METADATA}{SHA256}": stored.sha256,
         }
         # Looked at before and after, too: a service that does not know the condition would write over the first one.
         if not self._is_here(stored):
@@ -227,38 +228,38 @@ class S3Store:
             if error.code in ("NoSuchKey", "NoSuchObject"):
                 return False
             raise
-        if found.sha256 != stored.sha256:
+        if found.checksum != stored.checksum:
             raise make_conflict(stored.key)
         return True
 
-    def _get(self, key: str, sha256: str | None) -> bytes:
+    def _get(self, key: str, checksum: str | None) -> bytes:
         response = self._client.get_object(self._bucket, key)
         try:
             data = response.read()
-            recorded = response.headers.get(f"x-amz-meta-{CHECKSUM}")
+            recorded = read_checksum(response.headers)
         finally:
             response.close()
             # Without it the connection would not go back to the pool, and sixteen reads would use it up.
             response.release_conn()
-        return verify(key, data, recorded, sha256)
+        return verify(key, data, recorded, checksum)
 
-    def _get_file(self, key: str, path: Path, sha256: str | None) -> StoredObject:
+    def _get_file(self, key: str, path: Path, checksum: str | None) -> StoredObject:
         response = self._client.get_object(self._bucket, key)
         try:
-            size, actual = write_hashed(response.stream(CHUNK_BYTES), path)
-            recorded = response.headers.get(f"x-amz-meta-{CHECKSUM}")
-            content_type = response.headers.get("content-type") or "application/octet-stream"
+            recorded = read_checksum(response.headers)
+            algorithm = algorithm_of(checksum or recorded or "")
+            size, actual = write_hashed(response.stream(CHUNK_BYTES), path, algorithm)
+            content_type = response.headers.get("content-type") or UNKNOWN_TYPE
         finally:
             response.close()
             response.release_conn()
-        compare(key, actual, recorded, sha256)
-        return StoredObject(key, size, actual, content_type)
+        compare(key, actual, recorded, checksum)
+        return StoredObject.of(key, size, recorded or actual, content_type)
 
     def _head(self, key: str) -> StoredObject:
         found = self._client.stat_object(self._bucket, key)
-        recorded = (found.metadata or {}).get(f"x-amz-meta-{CHECKSUM}")
-        checksum = recorded or digest(self._get(key, None))
-        return StoredObject(key, found.size or 0, checksum, found.content_type or "application/octet-stream")
+        checksum = read_checksum(found.metadata or {}) or digest(self._get(key, None))
+        return StoredObject.of(key, found.size or 0, checksum, found.content_type or UNKNOWN_TYPE)
 
     def _keys(self, prefix: str, after: str, limit: int) -> builtins.list[str]:
         # Services answer with pages of up to 1,000 sorted keys; minio-py asks for the next one when it is read.
@@ -293,6 +294,14 @@ class S3Store:
         if status in (401, 403):
             return setting(f"access to bucket {self._bucket!r} is denied ({code})")
         return DependencyFailed(CULPRIT, f"HTTP status {status} {code}".rstrip())
+
+
+def read_checksum(headers: Mapping[str, Any]) -> str | None:
+    """Return the checksum in an object's metadata, None where another program has stored it."""
+    for algorithm in (SHA256, BLAKE3):
+        if digits := headers.get(f"{METADATA}{algorithm}"):
+            return format_checksum(algorithm, digits)
+    return None
 
 
 def outcome(error: Exception) -> tuple[int, str]:

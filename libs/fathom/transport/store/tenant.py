@@ -35,19 +35,19 @@ class TenantStore:
             # The message would name the folder that the tenant is not to know of.
             raise make_conflict(key) from None
 
-    async def get(self, key: str, sha256: str | None = None) -> bytes:
+    async def get(self, key: str, checksum: str | None = None) -> bytes:
         try:
-            return await self._store.get(self._bind_key(key), sha256)
+            return await self._store.get(self._bind_key(key), checksum)
         except NotFound:
             # The message would name the folder that the tenant is not to know of.
             raise NotFound("object", key) from None
 
-    async def put_file(self, key: str, path: Path, sha256: str = "", *, is_given: bool = False) -> StoredObject:
-        return replace(await self._store.put_file(self._bind_key(key), path, sha256, is_given=is_given), key=key)
+    async def put_file(self, key: str, path: Path, checksum: str = "", *, is_given: bool = False) -> StoredObject:
+        return replace(await self._store.put_file(self._bind_key(key), path, checksum, is_given=is_given), key=key)
 
-    async def get_file(self, key: str, path: Path, sha256: str | None = None) -> StoredObject:
+    async def get_file(self, key: str, path: Path, checksum: str | None = None) -> StoredObject:
         try:
-            return replace(await self._store.get_file(self._bind_key(key), path, sha256), key=key)
+            return replace(await self._store.get_file(self._bind_key(key), path, checksum), key=key)
         except NotFound:
             # The message would name the folder that the tenant is not to know of.
             raise NotFound("object", key) from None

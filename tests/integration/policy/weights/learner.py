@@ -22,6 +22,7 @@ from fathom.domain.weights.manifest import WeightFile, write_manifest
 from fathom.trainers import transfers
 from fathom.trainers.store_files import Sharing, StoreFolder
 from fathom.trainers.transfers import StoreTransfer
+from fathom.transport.checksums import choose_algorithm
 from fathom.transport.store import open_store
 
 
@@ -57,9 +58,11 @@ async def main(url: str, meeting: str, kind: str) -> None:
     for line in sys.stdin:
         version, _, source = line.strip().partition(" ")
         learner.worker.source = Path(source)
-        target = StoreFolder(url, f"weights/small/{version}", by_content=True, sharing=sharing)
+        target = StoreFolder(
+            url, f"weights/small/{version}", by_content=True, sharing=sharing, algorithm=choose_algorithm()
+        )
         files = await asyncio.to_thread(learner.upload, "export", target)
-        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        listed = [WeightFile(name, one.key, one.size_bytes, one.checksum) for name, one in files.items()]
         manifest = await write_manifest(store, "small", int(version), listed)
         print(json.dumps({"manifest": asdict(manifest), "carrier": files.carrier}), flush=True)
 

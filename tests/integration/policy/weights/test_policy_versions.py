@@ -47,10 +47,10 @@ class FlakyStore(MemoryStore):
 
     down = False
 
-    async def get(self, key: str, sha256: str | None = None) -> bytes:
+    async def get(self, key: str, checksum: str | None = None) -> bytes:
         if self.down:
             raise DependencyFailed("store", "is out of reach")
-        return await super().get(key, sha256)
+        return await super().get(key, checksum)
 
 
 class Fleet:
