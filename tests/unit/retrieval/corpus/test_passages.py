@@ -120,9 +120,13 @@ async def test_a_text_in_windows_1252_is_read_and_reported(engine: Engine) -> No
     assert (await find(engine, "营业收入"))[0].text == "营业收入同比增长百分之十五。"
 
 
+def make_config(folder: Path) -> Config:
+    return Config(corpus_dir=None, index_dir=folder, refresh_s=0, own_encoder="")
+
+
 async def test_an_own_corpus_is_deleted_when_its_time_is_over(tmp_path: Path) -> None:
     store = MemoryStore()
-    engine = Engine(Config(corpus_dir=None, index_dir=tmp_path, refresh_s=0), store, list_parsers())
+    engine = Engine(make_config(tmp_path), store, list_parsers())
     await engine.start()
     file = Chunk(b"The secret word is heron.", TEXT, "secret.txt")
     await engine.import_document("acme=docs_1", file, 60)
@@ -158,7 +162,7 @@ async def test_an_import_killed_at_every_stage_leaves_the_old_or_the_new_content
     stages, name = 0, "docs_1"
     while True:
         store = DyingStore()
-        before = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"a{stages}", refresh_s=0), store, list_parsers())  # type: ignore[arg-type]
+        before = Engine(make_config(tmp_path / f"a{stages}"), store, list_parsers())  # type: ignore[arg-type]
         await before.start()
         await before.import_document(name, old, 60)
         store.left = stages
@@ -169,7 +173,7 @@ async def test_an_import_killed_at_every_stage_leaves_the_old_or_the_new_content
             is_whole = False
         store.left = 10**9
         # Another process, with nothing on its disk.
-        after = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"b{stages}", refresh_s=0), store, list_parsers())  # type: ignore[arg-type]
+        after = Engine(make_config(tmp_path / f"b{stages}"), store, list_parsers())  # type: ignore[arg-type]
         await after.start()
         (found,) = await find(after, "target percent", corpus=name)
         assert ("3.75" in found.text) is is_whole
