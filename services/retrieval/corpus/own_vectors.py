@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fathom.core.cache import BoundedCache
-from fathom.core.call import unbind
+from fathom.core.call import current_call, unbind
 from fathom.core.errors import FathomError
 from fathom.core.ids import sha256
 from fathom.domain.encoders.base import Kind, check_vectors
@@ -108,14 +108,14 @@ class HoldingEncoder:
 
 
 class OwnVectors:
-    """The background work that gives own corpora vectors, one corpus at a time."""
+    """The background work that gives own corpora vectors."""
 
     def __init__(self, config: Config, open_encoder: Open) -> None:
         """Configure the work; nothing is loaded yet."""
         self._config, self._open_encoder = config, open_encoder
         self._held = HeldVectors()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # Two corpora at once would take each other's processors and both come later.
+        # One batch at a time: more would take the processors from those who search.
         self._turn = asyncio.Lock()
 
     @property
@@ -148,10 +148,12 @@ class OwnVectors:
         """Encode and hold what a corpus has, in batches, between which other work goes on."""
         recipe = self.recipe
         assert recipe is not None
-        texts = await asyncio.to_thread(lambda: [build_encoded_text(one, recipe) for one in documents])
+        batches = split_batches((build_encoded_text(one, recipe) for one in documents), BATCH)
         encoder = self.get_opener(corpus)(recipe.encoder)
-        for batch in split_batches(iter(texts), BATCH):
-            await asyncio.to_thread(encoder.encode, batch, "passage")
+        while batch := await asyncio.to_thread(lambda: next(batches, [])):
+            # Batch by batch in turn: a small folder does not wait until a large one is done.
+            async with self._turn:
+                await asyncio.to_thread(encoder.encode, batch, "passage")
 
     def hold(self, corpus: str, snapshot: Snapshot) -> None:
         """Hold the vectors that a snapshot has, so that the next one need not encode its passages again."""
@@ -177,23 +179,25 @@ class OwnVectors:
             task.add_done_callback(lambda _: self._tasks.pop(corpus, None))
 
     async def _run(self, corpus: str, work: Callable[[str], Awaitable[None]]) -> None:
-        async with self._turn:
-            try:
-                await work(corpus)
-            except FathomError as error:
-                # Words rank, and the next search or file tries again.
-                LOG.warning("own documents are ranked by words: %s", error.message)
+        try:
+            await work(corpus)
+        except FathomError as error:
+            # Words rank, and the next search or file tries again.
+            LOG.warning("own documents are ranked by words: %s", error.message)
 
     async def wait(self, corpus: str) -> bool:
         """Wait for the vectors of a corpus that are under way, as long as the settings allow; return whether any are.
 
-        A search just behind an upload, which is the usual one, would otherwise find by words alone.
+        A search just behind an upload, which is the usual one, would otherwise find by words alone. Half of the
+        caller's time is left for the search.
         """
-        task = self._tasks.get(corpus)
+        task, call = self._tasks.get(corpus), current_call()
         if task is None:
             return False
+        left = call.remaining_s() if call is not None else None
+        wait_s = self._config.own_vectors_wait_s
         # Not cancelled at the end of the wait: the next search has them.
-        await asyncio.wait({task}, timeout=self._config.own_vectors_wait_s)
+        await asyncio.wait({task}, timeout=wait_s if left is None else min(wait_s, left / 2))
         return True
 
     async def close(self) -> None:

