@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,7 @@ class Meanings:
         self.is_broken, self.free = False, threading.Event()
         self.free.set()
 
-    def encode(self, texts: list[str], kind: str) -> np.ndarray:
+    def encode(self, texts: Sequence[str], kind: str) -> np.ndarray:
         if self.is_broken:
             raise DependencyFailed("encoder", "is not there")
         if kind == "passage":
