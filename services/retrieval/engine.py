@@ -20,7 +20,7 @@ from fathom.core.retry import run_round
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, IngestBuffer, Item
-from fathom.services.retrieval.corpus.own import make_lifetimes
+from fathom.services.retrieval.corpus.own import is_own, make_lifetimes
 from fathom.services.retrieval.corpus.parse.ocr import OcrLimits
 from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, CorpusState, refuse_if_broken
@@ -195,6 +195,8 @@ class Engine:
             pages = await self._web.rank(queries, top_k or self._config.top_k, allowed, MAX_QUERY_CHARS)
             return await self._record_exposure(run, Found("", pages))
         opened = await self.corpora.get_snapshot(corpus, snapshot)
+        if not snapshot and await self.corpora.own_vectors.wait(corpus):
+            opened = await self.corpora.get_snapshot(corpus)
         # Imported here: numpy is an extra that a service of the web alone does without.
         from fathom.services.retrieval.index.ranking import Ranking, RankOptions
 
@@ -388,7 +390,10 @@ class Engine:
         ident = base.id if base is not None else ""
         # Without anything new the snapshot stays, so that repeating an ingest is free.
         if intake.added or intake.deleted:
-            ident = (await self.corpora.add(corpus, intake.read_documents())).id
+            manifest = await self.corpora.add(corpus, intake.read_documents())
+            ident, before = manifest.id, 0 if base is None else base.manifest.documents
+            if is_own(corpus) and (note := self.corpora.own_vectors.describe_passing(before, manifest.documents)):
+                intake.issues.append(Issue(0, note, lost=False))
         return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident, intake.deleted)
 
     async def _end_file(self, intake: IngestBuffer) -> None:

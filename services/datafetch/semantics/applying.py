@@ -99,6 +99,15 @@ def apply_meaning(
     return make_series_sheet(list(found.values()), title, meaning, places), issues
 
 
+def can_apply(table: pa.Table, title: str, meaning: TableMeaning) -> bool:
+    """Return whether series can be made of a table: there are some, and not too many."""
+    try:
+        apply_meaning(table, title, meaning)
+    except InvalidField:
+        return False
+    return True
+
+
 def iter_cells(
     table: pa.Table, meaning: TableMeaning, issues: list[RowIssue]
 ) -> Iterator[tuple[int, str, ColumnMeaning, date, float]]:

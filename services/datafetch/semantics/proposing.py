@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from fathom.services.datafetch.catalog.column_periods import (
 from fathom.services.datafetch.catalog.matching import Scored
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.programs.own import JOINTS, is_day, is_number, read_unit, strip_unit
+from fathom.services.datafetch.semantics.applying import can_apply
 from fathom.services.datafetch.semantics.meaning import (
     MOST_NAMES,
     NAME_CHARS,
@@ -75,7 +77,10 @@ async def propose_meaning(
     is_plain = date != "" and is_day(table.schema.field(date).type) and label == "" and not says_more
     # Rows that nothing tells apart would be one series, of which all but the first are lost.
     is_told_apart = bool(date or label) or table.num_rows == 1
-    return Proposal(TableMeaning(tuple(found)), bool(values) and is_told_apart and not is_plain)
+    meaning, says_series = TableMeaning(tuple(found)), bool(values) and is_told_apart and not is_plain
+    # A table of which too much could be made is of use as it is, and of none where it is refused.
+    adds = says_series and await asyncio.to_thread(can_apply, table, title, meaning)
+    return Proposal(meaning, adds)
 
 
 def has_periods(table: pa.Table) -> bool:

@@ -20,6 +20,7 @@ from fathom.domain.bundle.manifest import verify
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.bundle_vectors import Bundle
 from fathom.services.retrieval.corpus.own import PREFIX, ROOT, is_own, make_state_key
+from fathom.services.retrieval.corpus.own_vectors import OwnVectors
 from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.snapshot import Manifest, Open, Snapshot, hash_file
 from fathom.services.retrieval.corpus.store import Report, SnapshotStore, read_file_rows
@@ -62,6 +63,7 @@ class CorpusRegistry:
         self._config, self._store = config, store
         self._snapshots = SnapshotStore(config, store, open_encoder, make_database)
         self._bundle = Bundle(config, open_encoder)
+        self.own_vectors = OwnVectors(config, open_encoder)
         self._states: dict[str, CorpusState] = {}
         # Two at most, mapped from disk and so without a size; pruning must know them all by name.
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
@@ -132,6 +134,7 @@ class CorpusRegistry:
 
     async def close(self) -> None:
         """Close all snapshots and remove temporary files."""
+        await self.own_vectors.close()
         self._states.clear()
         self._others.clear()
         await asyncio.to_thread(self._snapshots.close)
@@ -182,7 +185,34 @@ class CorpusRegistry:
         if not state.writing.locked():
             async with state.writing:
                 await self._restore(name, state)
+        self._begin_own_vectors(name, state)
         return state
+
+    def _begin_own_vectors(self, name: str, state: CorpusState) -> None:
+        if self.own_vectors.is_due(state.head):
+            self.own_vectors.begin(name, self._add_own_vectors)
+
+    async def _add_own_vectors(self, name: str) -> None:
+        """Serve the newest content of a caller's own corpus with vectors; what is added meanwhile gets them, too."""
+        while (state := self._states.get(name)) is not None and self.own_vectors.is_due(state.head):
+            head = await self.open_head(name)
+            assert head is not None
+            # The long part, during which files come and go; behind it the vectors are at hand.
+            await self.own_vectors.encode(name, head.table.documents)
+            async with state.writing:
+                if await self._store.head(make_state_key(name)) is None:
+                    return  # deleted meanwhile; nothing of it may come back
+                await self._restore(name, state)
+                if state.head is not None and state.head.id == head.id:
+                    await self._build_own_vectors(name, state, head)
+
+    async def _build_own_vectors(self, name: str, state: CorpusState, head: Snapshot) -> None:
+        recipe, opener = self.own_vectors.recipe, self.own_vectors.get_opener(name)
+        assert recipe is not None
+        snapshot = await asyncio.to_thread(self._snapshots.build, name, (), recipe, head, None, opener)
+        await self._snapshots.save(snapshot)
+        state.head, state.active = snapshot.manifest, snapshot
+        await self._write_state(name)
 
     def open_own_for_writing(self, name: str) -> CorpusState:
         """Return a caller's own corpus, created if necessary; those asked for least recently are closed."""
@@ -224,6 +254,8 @@ class CorpusRegistry:
         if is_own(corpus):
             # Small, many and short-lived: files that are deleted with the corpus.
             recipe = recipe.model_copy(update={"engine": "embedded"})
+            if base is not None:
+                await asyncio.to_thread(self.own_vectors.hold, corpus, base)
         snapshot = await asyncio.to_thread(self._snapshots.build, corpus, fresh, recipe, base)
         await self._snapshots.save(snapshot)
         state.head = snapshot.manifest
@@ -234,6 +266,8 @@ class CorpusRegistry:
             # The next ingest adds to it: opening it again would read and check the whole corpus.
             self._keep_open(snapshot)
         await self._write_state(corpus)
+        if is_own(corpus):
+            self._begin_own_vectors(corpus, state)
         return snapshot.manifest
 
     async def freeze(self, corpus: str) -> Manifest:

@@ -70,9 +70,11 @@ def make_passages(item: ParsedDocument, source: str) -> Iterator[Document | Issu
     # Programs that print to PDF leave the name of their own file as its title: "a.html".
     title = item.title if item.title and not FILE_NAME.fullmatch(item.title) else PurePath(source).stem
     when = item.published.isoformat() if item.published else ""
-    # The same file again is the same version: its ids depend on what it says, when and under which name.
-    version = f"doc-{content_hash([source, title, when, item.text])[:CONTENT_ID_CHARS]}"
     passages = cut_passages(item)
+    # The same file again is the same version: its ids depend on what it says, when and under which name; cut in another
+    # way by another release it is another version, or old and new passages would be mixed.
+    cuts = [passage.offset for passage in passages]
+    version = f"doc-{content_hash([source, title, when, item.text, cuts])[:CONTENT_ID_CHARS]}"
     for number, passage in enumerate(passages, start=1):
         is_whole = len(passages) == 1
         place: dict[str, object] = {

@@ -92,6 +92,15 @@ async def test_rows_that_nothing_tells_apart_are_no_series() -> None:
     assert (await propose(table.slice(0, 1)))[1] is True
 
 
+async def test_a_table_of_too_many_series_is_left_as_it_is() -> None:
+    crops = [f"Crop {letter}" for letter in "ABCDEFGHIJKLM"]
+    regions = {f"{region} FY2025": [1.5] * len(crops) for region in ("North", "South", "East", "West", "Abroad")}
+    table = pa.table({"Crop": crops, **regions})
+    # Thirteen crops in five regions: more than are made of one table, which was refused as a whole.
+    assert (await propose(table))[1] is False
+    assert (await propose(table.slice(0, 12)))[1] is True
+
+
 async def test_a_year_ahead_of_people_is_the_year_of_a_column() -> None:
     table = pa.table({"Line": ["A", "B"], "2023 Passengers": [1, 2], "2024 Passengers": [3, 4]})
     columns, adds = await propose(table)

@@ -15,8 +15,8 @@ from fathom.transport.store.memory import MemoryStore
 
 @pytest.fixture
 async def empty_engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    # Character recognition has tests of its own: it loads models of some hundred megabytes.
-    config = Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path, ocr_pages=0)
+    # Character recognition and vectors have tests of their own: they load models of some hundred megabytes.
+    config = Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path, ocr_pages=0, own_encoder="")
     engine = Engine(config, MemoryStore(), list_parsers())
     await engine.start()
     yield engine

@@ -54,6 +54,50 @@ def test_passages_are_parts_of_their_page_and_together_the_whole_text(pages: lis
     assert "".join("".join(one.text for one in passages).split()) == "".join(text.split())
 
 
+FILLER = "The committee met and discussed the usual matters at some length. "
+TABLE = "Item | July | September\nCash at closing | 68.0 | 61.5\nEarn-out | 12.0 | 9.5\n"
+
+
+def cut(text: str) -> list[str]:
+    return [one.text for one in cut_passages(ParsedDocument(text, "x", "file"))]
+
+
+@pytest.mark.parametrize("sentences", range(8, 17))
+def test_a_table_stays_whole_below_its_heading(sentences: int) -> None:
+    text = f"{FILLER * sentences}\n3. Price\n{TABLE}\n{FILLER * 4}"
+    (holder,) = [one for one in cut(text) if "Earn-out" in one]
+    assert f"3. Price\n{TABLE.strip()}" in holder
+
+
+@pytest.mark.parametrize("sentences", range(8, 17))
+def test_a_heading_stands_before_what_it_is_of(sentences: int) -> None:
+    text = f"{FILLER * sentences}\nDividend\nPer share\nThe board proposes 62 pence. {FILLER * 4}"
+    assert any("Dividend\nPer share\nThe board proposes 62 pence." in one for one in cut(text))
+
+
+def test_a_table_longer_than_a_passage_is_cut_between_its_rows_and_not_behind_its_names() -> None:
+    rows = "".join(f"Row {number} of the table | {number}.5 | {number}.7\n" for number in range(60))
+    text = f"{FILLER * 14}\n\nName | 2024 | 2025\n{rows}"
+    found = cut(text)
+    assert not any(one.endswith("2025") for one in found)
+    assert all(line in text.splitlines() for one in found for line in one.splitlines() if "|" in line)
+
+
+def test_a_list_is_not_taken_for_headings() -> None:
+    text = "\n".join(f"- point {number} of a long list of points" for number in range(60))
+    first, *_ = cut(text)
+    assert measure_text(first) > PASSAGE_CHARS - 50
+
+
+def test_a_file_that_is_cut_in_another_way_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = ParsedDocument(FILLER * 40, "x", "file")
+    (first, *_), (again, *_) = make_passages(item, "a.txt"), make_passages(item, "a.txt")
+    monkeypatch.setattr("fathom.services.retrieval.corpus.passages.PASSAGE_CHARS", 500)
+    other, *_ = make_passages(item, "a.txt")
+    assert all(isinstance(one, Document) for one in (first, again, other))
+    assert first.id == again.id != other.id  # type: ignore[union-attr]
+
+
 async def test_a_fact_on_a_late_page_is_found_with_its_page(engine: Engine) -> None:
     filler = "The committee met and discussed the usual matters at some length. " * 12
     pages = [filler] * 28 + [filler + "The hurdle rate for new plants is 11.5 percent. " + filler] + [filler]
@@ -120,9 +164,13 @@ async def test_a_text_in_windows_1252_is_read_and_reported(engine: Engine) -> No
     assert (await find(engine, "营业收入"))[0].text == "营业收入同比增长百分之十五。"
 
 
+def make_config(folder: Path) -> Config:
+    return Config(corpus_dir=None, index_dir=folder, refresh_s=0, own_encoder="")
+
+
 async def test_an_own_corpus_is_deleted_when_its_time_is_over(tmp_path: Path) -> None:
     store = MemoryStore()
-    engine = Engine(Config(corpus_dir=None, index_dir=tmp_path, refresh_s=0), store, list_parsers())
+    engine = Engine(make_config(tmp_path), store, list_parsers())
     await engine.start()
     file = Chunk(b"The secret word is heron.", TEXT, "secret.txt")
     await engine.import_document("acme=docs_1", file, 60)
@@ -158,7 +206,7 @@ async def test_an_import_killed_at_every_stage_leaves_the_old_or_the_new_content
     stages, name = 0, "docs_1"
     while True:
         store = DyingStore()
-        before = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"a{stages}", refresh_s=0), store, list_parsers())  # type: ignore[arg-type]
+        before = Engine(make_config(tmp_path / f"a{stages}"), store, list_parsers())  # type: ignore[arg-type]
         await before.start()
         await before.import_document(name, old, 60)
         store.left = stages
@@ -169,7 +217,7 @@ async def test_an_import_killed_at_every_stage_leaves_the_old_or_the_new_content
             is_whole = False
         store.left = 10**9
         # Another process, with nothing on its disk.
-        after = Engine(Config(corpus_dir=None, index_dir=tmp_path / f"b{stages}", refresh_s=0), store, list_parsers())  # type: ignore[arg-type]
+        after = Engine(make_config(tmp_path / f"b{stages}"), store, list_parsers())  # type: ignore[arg-type]
         await after.start()
         (found,) = await find(after, "target percent", corpus=name)
         assert ("3.75" in found.text) is is_whole
