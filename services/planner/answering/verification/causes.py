@@ -47,12 +47,18 @@ SIMILAR, NOT_FAR = 0.3, 0.1
 # classifier did not know, with tables only, it marks 32 of 55 with a planted cause and 1 of 247 without one; from the
 # probability at which it counts as sure in general, 0.78, 39 and 8.
 LIKELY = 0.95
+# Words that neither the question nor any data have, from which half of the probability is enough: a table that does not
+# know what a clause is about cannot show it. Chinese, of which pairs of characters are compared, gives no such words.
+FEWEST_FOREIGN, POSSIBLE = 4, 0.5
 
 
-def find_causes(sentence: Sentence, labels: ClauseLabels, may_tell_events: bool) -> list[tuple[int, int]]:
+def find_causes(
+    sentence: Sentence, labels: ClauseLabels, may_tell_events: bool, names: str = ""
+) -> list[tuple[int, int]]:
     """Return the offsets of what a sentence gives as causes, by its conjunctions or by the classifier.
 
-    With ``may_tell_events``, events by themselves are no causes, since the sentence cites a document.
+    With ``may_tell_events``, events by themselves are no causes, since the sentence cites a document. ``names`` are
+    those of the question and of the data, if a sentence cites only data.
     """
     found: list[tuple[int, int]] = []
     clauses = list_clauses(sentence)
@@ -70,15 +76,21 @@ def find_causes(sentence: Sentence, labels: ClauseLabels, may_tell_events: bool)
         return found
     for clause in clauses:
         # A part such as "employers" says too little by itself, and a long clause too much: both have to tell an event.
-        if count_words(clause.text) >= FEWEST_WORDS and tells_event(clause.text, labels):
-            told = [part for part in clause.parts if tells_event(sentence.text[slice(*part)], labels)]
+        if count_words(clause.text) >= FEWEST_WORDS and tells_event(clause.text, labels, names):
+            told = [part for part in clause.parts if tells_event(sentence.text[slice(*part)], labels, names)]
             found += [part for part in told if not any(part[0] < end and start < part[1] for start, end in found)]
     return found
 
 
-def tells_event(words: str, labels: ClauseLabels) -> bool:
-    """Return whether words very likely tell an event or a motive."""
-    return labels.has_label(words, EXPLAINED) and labels.find(words).probability >= LIKELY
+def tells_event(words: str, labels: ClauseLabels, names: str = "") -> bool:
+    """Return whether words very likely tell an event or a motive, or maybe do and are foreign to the data."""
+    verdict = labels.find(words)
+    if verdict.label != EXPLAINED or verdict.probability < POSSIBLE:
+        return False
+    if labels.has_label(words, EXPLAINED) and verdict.probability >= LIKELY:
+        return True
+    foreign = [word for word in extract_words(words) if word.isascii() and word.isalpha() and not has_word(word, names)]
+    return bool(names) and len(foreign) >= FEWEST_FOREIGN
 
 
 def count_words(text: str) -> float:

@@ -12,7 +12,7 @@ from fathom.services.planner.answering.verification.dates import Moment, find_mo
 from fathom.services.planner.answering.verification.evidence import is_inside
 from fathom.services.planner.answering.verification.numbers import Number, find_numbers
 from fathom.services.planner.answering.verification.tables import Cell, MarkdownTable, find_tables
-from fathom.services.planner.answering.verification.units import find_denominator
+from fathom.services.planner.answering.verification.units import find_counted_time, find_denominator
 
 # A model that has lost its thread may write one endless sentence of numbers; checking it must stay cheap.
 MAX_SENTENCE = 1_500
@@ -163,7 +163,9 @@ def make_sentence(
     cited = own or later or earlier
     moments = find_moments(read)
     numbers = [number for number in find_numbers(read) if not is_inside(number, moments)][:MAX_NUMBERS]
-    numbers = [replace(number, per=find_denominator(read, number)) for number in numbers]
+    numbers = [
+        replace(number, per=find_denominator(read, number), time=find_counted_time(read, number)) for number in numbers
+    ]
     first = words.lstrip("\n")
     return Sentence(
         start, end, words, paragraph, tuple(dict.fromkeys(cited)), bool(own), tuple(numbers), tuple(moments),

@@ -9,11 +9,12 @@ from datetime import date
 
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.evidence import Line, Series, Source, find_unit_scale
-from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.numbers import DOLLARS, DOLLARS_BY_COUNTRY, Number, is_close
 from fathom.services.planner.answering.verification.units import (
     PERCENT,
     find_denominator,
     find_kind,
+    find_time,
     has_unit,
     may_be_same,
     may_share_denominator,
@@ -126,6 +127,11 @@ def is_same_currency(said: Number, held: Number) -> bool:
 
 def is_stateable(number: Number, series: Series) -> bool:
     """Return whether a number can be a value of a column by its unit and by what it is counted per."""
+    if number.time and (held := find_time(series.unit)) and number.time != held:
+        return False
+    own = DOLLARS_BY_COUNTRY.get(series.entity)
+    if own and number.currency in DOLLARS and "$" in series.unit and not may_be_same(number.currency, own):
+        return False
     return has_unit(number, series.unit) and may_share_denominator(number.per, series.per)
 
 

@@ -33,6 +33,8 @@ CURRENCIES = {
     "新台币": "TWD", "泰铢": "THB", "瑞典克朗": "SEK", "挪威克朗": "NOK", "丹麦克朗": "DKK",
 }  # fmt: skip
 DOLLARS, YENS = frozenset(("$", "USD", "HKD", "AUD", "CAD", "NZD", "SGD")), frozenset(("¥", "JPY", "CNY"))
+# The dollar that the statistics of a country are in.
+DOLLARS_BY_COUNTRY = {"US": "USD", "CA": "CAD", "AU": "AUD", "NZ": "NZD", "HK": "HKD", "SG": "SGD"}
 CROWNS = frozenset(("kr", "SEK", "NOK", "DKK"))
 # As codes, which may stand before a number; in lower case some are words ("try").
 CODES = "|".join(sorted({code for code in CURRENCIES.values() if len(code) == 3 and code.isupper()}))
@@ -129,6 +131,8 @@ class Number:
     """True in percentage points or basis points, which no level but a difference of levels is stated in."""
     per: str = ""
     """Denominator of the number, as ``denominators`` names it: "ounces" for dollars an ounce."""
+    time: str = ""
+    """Unit of time that the number counts, of ``units.TIMES``: "month" for a spell of 40.7 months."""
 
     def candidates(self) -> tuple[tuple[float, float], ...]:
         """Return (value, tolerance) in each unit in which a source may hold the number."""

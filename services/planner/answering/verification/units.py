@@ -27,6 +27,7 @@ INDEX = re.compile(r"=\s*100\b|\bindex\b|指数", re.IGNORECASE)
 TIMES = {
     "hour": re.compile(r"\bhour(?:s|ly)?\b|小时|时薪", re.IGNORECASE),
     "day": re.compile(r"\bda(?:ys?|ily)\b|天|日(?!元)", re.IGNORECASE),
+    "fortnight": re.compile(r"\bfortnight(?:s|ly)?\b", re.IGNORECASE),
     "week": re.compile(r"\bweek(?:s|ly)?\b|周|星期", re.IGNORECASE),
     "month": re.compile(r"\bmonth(?:s|ly)?\b|月", re.IGNORECASE),
     "quarter": re.compile(r"\bquarter(?:s|ly)?\b|季", re.IGNORECASE),
@@ -35,10 +36,29 @@ TIMES = {
 # Behind a number: its unit of at most two words, then "an ounce", "per week", "/桶".
 BEHIND = re.compile(
     rf"^(?:\s?[A-Za-z$€£¥]+|[{HAN}]{{1,3}}){{0,2}}?\s?(?:\b(?P<article>an?)\b|\b(?:per|each)\b|/|每)\s*"
-    rf"(?P<word>[A-Za-z]+|[{HAN}]{{1,2}})(?P<rest>[^\n]{{0,12}})",
+    rf"(?P<word>[A-Za-z]+(?:-[A-Za-z]+)?|[{HAN}]{{1,2}})(?P<rest>[^\n]{{0,12}})",
 )
-# Before a number: 每盎司1,514美元, 平均每周工作41.4小时, 日均揽收1260万件.
-BEFORE = re.compile(r"(?:每(?P<word>[^\d，。；、每]{1,7})|(?<!按)(?P<time>[日周月季年])均[^\d，。；、每]{0,7})$")
+# "25.6 hours in an average month", "169.75 to the dollar", "8.68 Hong Kong dollars for one US dollar".
+TYPICAL = re.compile(
+    r"^(?:\s[A-Za-z]+)?\s(?:in|over|during)\s+an?\s+(?:average|typical|normal|ordinary)\s+(?P<word>[A-Za-z]+)",
+    re.IGNORECASE,
+)
+RATE = re.compile(
+    rf"^(?:\s[A-Za-z]+){{0,3}}?\s(?:to\s+the|for\s+(?:an?|one|each|every))\s+(?-i:(?:[A-Z][A-Za-z.]*\s){{0,2}})"
+    rf"(?P<word>{CURRENCY_WORDS})(?![A-Za-z])",
+    re.IGNORECASE,
+)
+# Before a number: 每盎司1,514美元, 平均每周工作41.4小时, 日均揽收1260万件, 每10股派息0.45元, 日薪249元.
+BEFORE = re.compile(
+    r"(?:每(?P<word>(?:\d{1,4}(?=[^\d.]))?[^\d，。；、每]{1,7})|(?<!按)(?P<time>[日周月季年])[均薪][^\d，。；、每]{0,7})$"
+)
+COUNTED = re.compile(r"\d+")
+# "daily volatility", 日收益率波动率: a deviation per its own step, where no word says that it is annualised.
+STEPWISE = re.compile(
+    r"\b(?P<en>daily|weekly|monthly)\s+(?:return\s+)?volatility\b|(?P<zh>[日周月])(?:度)?(?:收益率)?的?波动率",
+    re.IGNORECASE,
+)
+ANNUALISED = re.compile(r"(?<!not )(?<!un)\bannuali[sz]ed\b|(?<![未非])年化", re.IGNORECASE)
 # What is priced or exchanged, as the subject: "A litre of regular cost 4.93 dollars", 1美元兑7.5元.
 SUBJECT = re.compile(r"\b(?:an?|one|each|every)\s+(?P<word>[a-z]+)\s+of\b[^,;.]*$", re.IGNORECASE)
 EXCHANGED = re.compile(rf"(?P<word>{CURRENCY_WORDS})(?:可?兑换?|可换|合)[^\d，。；]{{0,4}}$")
@@ -114,6 +134,9 @@ def find_column_denominator(unit: str, label: str) -> str:
 
 def find_denominator(text: str, number: Number) -> str:
     """Return what a number of a text is counted per; "" where the text does not say."""
+    for pattern in (TYPICAL, RATE) if not number.kind else ():
+        if found := pattern.match(text[number.end :]):
+            return name_denominator(found.group("word"))
     if found := BEHIND.match(text[number.end :]):
         word, rest = found.group("word").lower(), found.group("rest")
         if found.group("article") and DISTANCE.match(rest):
@@ -121,15 +144,32 @@ def find_denominator(text: str, number: Number) -> str:
         # "a touch above": an unknown word is a unit where it ends what it stands in.
         following = re.match(r"\s+([A-Za-z]+)", rest)
         ends = following is None or following.group(1).lower() in FUNCTION_WORDS
-        return name_denominator(word) or (word if ends and number.currency else "")
+        is_named = number.currency or number.noun or "-" in word
+        return name_denominator(word) or (word if ends and is_named else "")
     before = text[: number.start]
     if found := EXCHANGED.search(before):
         return CURRENCIES[found.group("word").lower()]
     if found := BEFORE.search(before):
-        return name_denominator(found.group("word") or found.group("time"))
+        words = found.group("word") or found.group("time")
+        # What ten of something have is no value per one of it.
+        count = COUNTED.match(words)
+        return f"{count.group()} {name_denominator(words) or words[count.end()]}" if count else name_denominator(words)
+    if number.kind and (found := STEPWISE.search(text)) and not ANNUALISED.search(text):
+        return name_denominator(found.group("en") or found.group("zh"))
     # Of whatever else a sentence speaks, only a measure of quantity is what a price is for.
     found = SUBJECT.search(before) if number.currency else None
     return next((kind for kind, one in NOUNS.items() if found and one.search(f" {found.group('word')}")), "")
+
+
+def find_time(text: str) -> str:
+    """Return the unit of time that a text, such as a column's unit, begins with; "" where it begins otherwise."""
+    words = text.lstrip(" 个")
+    return next((name for name, pattern in TIMES.items() if pattern.match(words)), "")
+
+
+def find_counted_time(text: str, number: Number) -> str:
+    """Return the unit of time that a number of a text counts; "" for a percentage, as in "20% year on year"."""
+    return "" if number.kind or number.currency else find_time(text[number.end :])
 
 
 def may_share_denominator(said: str, held: str) -> bool:

@@ -39,6 +39,12 @@ STARTS = quarterly("Homes", "Thous. of Units (SAAR)", [560.0, 490, 582, 505, 478
 SOLAR = quarterly("Sun", "GW", [4.0, 5, 6, 8, 11.5])
 DEBT = quarterly("Debt", "million AUD", [312.0, 300, 265, 200, 148], scale=1e6)
 CPI = quarterly("Prices", "Index 1982-84=100", [296.8, 298.8, 301.8, 303.8, 307.8])
+SPELL = quarterly("Spell", "Weeks (SA)", [22.1, 22.9, 25.4, 31.2, 40.7])
+WORKED = quarterly("Work", "Hours (SA)", [41.0, 40.9, 40.7, 40.5, 40.3], "week")
+WAGE = quarterly("Wage", "$ per Hour (NSA)", [29.5, 29.9, 30.2, 30.7, 31.18], "hour")
+FARE = quarterly("Fare", "cents per seat-kilometre", [6.5, 6.6, 6.8, 7.1, 7.4], "seat-kilometre")
+PAYOUT = quarterly("派息", "元/股", [0.31, 0.33, 0.36, 0.40, 0.45], "股")
+TRADE = quarterly("US", "Mil. of $ (SA)", [210_000.0, 215_000, 219_300, 230_000, 244_100], scale=1e6)
 PRICE = quarterly("Yen", "JPY per USD", [144.7, 131.1, 132.8, 144.3, 149.4], "USD")
 
 
@@ -63,6 +69,20 @@ PRICE = quarterly("Yen", "JPY per USD", [144.7, 131.1, 132.8, 144.3, 149.4], "US
         (SOLAR, "Passengers were paid 2.4 million kroner [2].", "Passengers were paid 2.4 million euros [2]."),
         (SOLAR, "The ratio rose by 0.25 percentage points [2].", "The ratio rose by 0.25% [2]."),
         (SOLAR, "日均揽收1260万件[2]。", "月均揽收1260万件[2]。"),
+        # A spell in another unit of time; an average of another one, also of what no unit of the table names.
+        (SPELL, "Spell was 40.7 weeks in September 2023 [1].", "Spell was 40.7 months in September 2023 [1]."),
+        (WORKED, "Work took 40.3 hours a week in September 2023 [1].", "Work took 40.3 hours a fortnight in September 2023 [1]."),
+        (WORKED, "Work took 40.3 hours in September 2023 [1].", "Work took 40.3 hours in an average month in September 2023 [1]."),
+        (WAGE, "Wage2023年9月时薪31.18美元[1]。", "Wage2023年9月日薪31.18美元[1]。"),
+        (FARE, "Fare was 7.4 cents a seat-kilometre in September 2023 [1].", "Fare was 7.4 cents a seat-mile in September 2023 [1]."),
+        (PAYOUT, "派息2023年9月每股0.45元[1]。", "派息2023年9月每10股0.45元[1]。"),
+        # An exchange rate to another currency; another country's dollar.
+        (PRICE, "In September 2023 149.4 yen were paid to the dollar [1].", "In September 2023 149.4 yen were paid to the euro [1]."),
+        (TRADE, "2023年9月美国出口2441亿美元[1]。", "2023年9月美国出口2441亿加元[1]。"),
+        # A rate of a year as a month's amount; a quarter's amount as a year's; a change from the quarter before.
+        (STARTS, "Homes ran at a rate of 478 thousand in September 2023 [1].", "478 thousand homes came in the single month of September 2023 [1]."),
+        (TRADE, "US2023年三季度销售2441亿美元[1]。", "US2023年全年销售2441亿美元[1]。"),
+        (SALES, "Chip grew by 12.5% in 2023Q3 [1].", "Chip grew by 12.5% in 2023Q3 compared with the same quarter of 2022 [1]."),
     ],
 )  # fmt: skip
 def test_another_unit_or_base_is_found_and_the_right_one_is_not(series: Series, true: str, false: str) -> None:

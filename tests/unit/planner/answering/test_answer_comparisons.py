@@ -12,6 +12,7 @@ import pytest
 from fathom.api.datafetch.v1.datafetch_pb2 import Column, Sheet
 from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses, list_texts
+from fathom.services.planner.answering.verification.comparison.multiples import find_multiple
 from fathom.services.planner.answering.verification.comparison.relations import find_relations
 from fathom.services.planner.answering.verification.computed import find_entity_of
 from fathom.services.planner.answering.verification.dates import find_moments
@@ -197,6 +198,34 @@ def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> Non
     labels = ClauseLabels({"When hotels took guests again": Verdict("explained", 0.97, True)})
     (finding,) = Verifier("", [make_sheet()], labels).verify(text)
     assert (finding.text, "cannot show a cause" in finding.detail) == ("When hotels took guests again", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "probability", "found"),
+    [
+        # Many words that the data do not know make an event likely at a lower probability; names of the data do not.
+        ("A brutally cold winter kept builders at home", 0.6, True),
+        ("A brutally cold winter kept builders at home", 0.4, False),
+        ("Nonfarm payrolls of the United States went on", 0.6, False),
+        ("A brutally cold winter", 0.6, False),
+    ],
+)
+def test_words_foreign_to_the_data_need_less_to_be_an_event(words: str, probability: float, found: bool) -> None:
+    text = f"{words}, 137 million in June 2020 [1]."
+    labels = ClauseLabels({words: Verdict("explained", probability, False)})
+    marks = Verifier("", [make_sheet()], labels).verify(text)
+    assert [finding.text for finding in marks] == ([words] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "true", "false"),
+    [("利润涨了将近一倍", 1.9, 1.48), ("价格上涨两倍", 3.0, 2.0), ("价格比去年高出1倍", 2.0, 1.0), ("今年的利润是去年的两倍", 2.0, 3.0)],
+)  # fmt: skip
+def test_what_grew_by_its_own_size_is_twice_as_large(text: str, true: float, false: float) -> None:
+    multiple = find_multiple(text)
+    assert multiple is not None
+    assert multiple.allows(true)
+    assert not multiple.allows(false)
 
 
 def test_a_list_of_names_is_no_cause_whatever_the_classifier_makes_of_it() -> None:

@@ -12,9 +12,13 @@ from datetime import date, timedelta
 
 from fathom.services.planner.answering.verification.checking.verdict import Verdict, make_finding
 from fathom.services.planner.answering.verification.claims import Sentence
+from fathom.services.planner.answering.verification.comparison.derived import MOST_ADDED
+from fathom.services.planner.answering.verification.comparison.relations import find_relations
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.evidence import Series, Source
+from fathom.services.planner.answering.verification.lookup import is_stateable, list_scales
 from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.units import ANNUAL_RATE, MONEY, find_kind
 from fathom.services.planner.model.episode import Finding, FindingKind
 
 YEAR, PREVIOUS = "a year before", "the period before"
@@ -22,7 +26,8 @@ GROWTH_BASES = {
     # "year on year", "than a year earlier".
     YEAR: re.compile(
         r"同比|\byear[- ](?:on|over)[- ]year\b|\byoy\b|\bfrom a year (?:earlier|before|ago)\b|"
-        r"\bthan a year (?:earlier|before|ago)\b|\bon the year\b",
+        r"\bthan a year (?:earlier|before|ago)\b|\bon the year\b|\b"
+        r"\bsame (?:month|quarter) (?:of|in) (?:\d{4}|the (?:year before|previous year))\b",
         re.IGNORECASE,
     ),
     # "quarter on quarter", "from the month before".
@@ -40,8 +45,19 @@ PRICES = {
     # "at current prices", "nominal".
     CURRENT: re.compile(r"\bcurrent (?:prices|dollars)\b|\bnominal\b|现价|名义|当年价格", re.IGNORECASE),
 }
+# An amount of one period alone, and one of a whole year: neither is a rate, and of a longer period than a row's the
+# row has a part only.
+ALONE = re.compile(
+    r"\bin the (?:single |whole |full )?(?P<en>month|quarter) of\b|(?P<zh>单月|单季)|当(?P<zh2>月|季)", re.IGNORECASE
+)
+WHOLE = re.compile(
+    r"\b(?:whole|full|entire)[ -]year\b|\bin all of (?=\d{4})|\bthe (?:whole|entire) of (?=\d{4})|全年", re.IGNORECASE
+)
+# Values that are no amounts of a period, of which each row has another one.
+EXTREME = re.compile(r"\b(?:averag|mean|median)|平均|均", re.IGNORECASE)
 # A year of daily to quarterly data has a value at most so many days off.
 NEAREST = 10
+YEAR_DAYS = 365
 LONGEST = 100
 CLAUSE = re.compile(r"[,;，；。]")
 
@@ -58,10 +74,47 @@ def find_false_bases(sentence: Sentence, read: Sequence[Source], times: Sequence
             if contradicts_base(number, series, times, base):
                 why = f"the table has this change against {YEAR if base is PREVIOUS else PREVIOUS}"
                 yield make_finding(sentence, *place, Verdict(False, FindingKind.NUMBER, why))
+    yield from find_false_spans(sentence, series, times)
     said = PRICES[CURRENT].search(sentence.text)
     if said and PRICES[CONSTANT].search(series.unit) and not PRICES[CONSTANT].search(sentence.text):
         why = f"the material is in {series.unit}, which are {CONSTANT}"
         yield make_finding(sentence, *said.span(), Verdict(False, FindingKind.NUMBER, why))
+
+
+def find_false_spans(sentence: Sentence, series: Series, times: Sequence[Moment]) -> Iterator[Finding]:
+    """Yield the words that call a rate one period's amount, or the amount of one row that of a whole year."""
+    alone, whole, days = ALONE.search(sentence.text), WHOLE.search(sentence.text), series.days or ()
+    is_rate = ANNUAL_RATE.search(series.unit) is not None or series.per == "year"
+    if alone and is_rate and not ANNUAL_RATE.search(sentence.text) and holds_any(sentence.numbers, series, times):
+        why = f"the material is in {series.unit}, which is a rate of a year"
+        yield make_finding(sentence, *alone.span(), Verdict(False, FindingKind.NUMBER, why))
+    years = [one for one in times if one.first and one.last and YEAR_DAYS <= one.days <= YEAR_DAYS + 1]
+    if not whole or len(years) != len(times) or EXTREME.search(sentence.text) or find_relations(sentence.text):
+        return
+    rows = [sum(one.covers(day) for day in days) for one in years]
+    # Several rows of amounts, not of levels: what is in percent, priced or an index has no sum.
+    if rows and 1 < min(rows) <= MOST_ADDED and find_kind(series.unit) in ("", MONEY) and not series.per:
+        numbers = [one for one in sentence.numbers if one.scaled or one.decimals]
+        if holds_any(numbers, series, times):
+            why = "the table has this value for a part of the year"
+            yield make_finding(sentence, *whole.span(), Verdict(False, FindingKind.NUMBER, why))
+
+
+def holds_any(numbers: Sequence[Number], series: Series, times: Sequence[Moment]) -> bool:
+    """Return whether a column has some of the numbers in a row of a named period."""
+    cells = [float(value) for day, value in zip(series.days or (), series.values, strict=True) if is_named(day, times)]
+    return any(
+        is_close(cell * scale, [(number.value, number.tolerance)])
+        for number in numbers
+        if number.kind != "%" and is_stateable(number, series)
+        for scale in list_scales(number, series)
+        for cell in cells
+    )
+
+
+def is_named(day: date, times: Sequence[Moment]) -> bool:
+    """Return whether a day is in a named period."""
+    return any(moment.covers(day) for moment in times)
 
 
 def find_base(text: str, number: Number) -> tuple[str, tuple[int, int]] | None:

@@ -25,6 +25,9 @@ class CheckedMaterial:
         self._checks: dict[tuple[int, ...], ComparisonCheck] = {}
         names = (name for words in self.known.values() for name in words)
         self.names = "\n".join([question, *(source.about.text for source in sources), *names])
+        measured = [label for source in sources for label in source.labels.values()]
+        # Lower case: what the data are about, by the names of entities and quantities.
+        self.subjects = "\n".join([self.names, *measured]).lower()
         self.corpus = {source.number: source.text.lower() for source in sources}
 
     def list_others(self, read: Sequence[Source]) -> list[Source]:

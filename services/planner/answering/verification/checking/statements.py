@@ -46,7 +46,10 @@ class StatementCheck:
         tells_lack = all(source.kind is MaterialKind.MISSING for source in read)
         # Events that cite a document are checked only where their similarity to it is known.
         unknown = has_document and not self._labels.told
-        for cause in find_causes(sentence, self._labels, unknown or tells_lack) if self._material.sources else ():
+        names = "" if has_document else self._material.subjects
+        for cause in (
+            find_causes(sentence, self._labels, unknown or tells_lack, names) if self._material.sources else ()
+        ):
             words = sentence.text[slice(*cause)]
             similarity = self._labels.told.get(words)
             if has_document and similarity is None and find_cause(words) is None:

@@ -29,6 +29,7 @@ from fathom.services.planner.answering.verification.units import PERCENT, find_k
 DAYS_A_YEAR = 365.25
 # Observations a year of daily, weekly, monthly, quarterly and annual data; markets are open on about 252 days.
 FREQUENCIES = (252, 52, 12, 4, 1)
+STEPS = {252: "day", 52: "week", 12: "month", 4: "quarter"}
 # Among the pairs of many columns some difference equals any number.
 MOST_COLUMNS = 6
 # A year of months; daily values are not added.
@@ -76,7 +77,7 @@ def find_derived(
     chosen = [one for one in source.series if any(one is other for other in columns)] or source.series
     for series in [*chosen, *(one for series in chosen if (one := invert_rate(series)) is not None)]:
         # A change of prices may be a percentage; an amount of money follows from no column of percentages.
-        if name_kind(number) not in ("", PERCENT) and not is_stateable(number, series):
+        if (number.time or name_kind(number) not in ("", PERCENT)) and not is_stateable(number, series):
             continue
         # A change in percent may be one a year, an amount is counted per what its column is.
         if not number.kind and not may_share_denominator(number.per, series.per):
@@ -275,7 +276,7 @@ def compute_measures(series: Series, window: Window, number: Number, in_percent:
         differences += [Measure(one, True) for one in find_extremes(np.diff(part))]
     # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
     if not in_percent and (part > 0).all():
-        relative += compute_risk(series, window, factor)
+        relative += compute_risk(series, window, factor, number.per)
     if not in_percent:
         # Percentage points and basis points are no differences of amounts.
         return ([] if number.is_difference else relative) if number.kind else [*differences, *levels, *relative]
@@ -292,8 +293,11 @@ def name_span(series: Series, window: Window) -> str:
     return next((unit for unit, most in SPANS.items() if span <= most), "several years")
 
 
-def compute_risk(series: Series, window: Window, factor: float) -> list[Measure]:
-    """Return the largest changes, the drawdown, the volatility and the annual rate of positive values."""
+def compute_risk(series: Series, window: Window, factor: float, per: str) -> list[Measure]:
+    """Return the largest changes, the drawdown, the volatility and the annual rate of positive values.
+
+    The volatility is one a year; ``per`` its own step it is not annualised.
+    """
     part = series.values[window.low : window.high]
     steps = part[1:] / part[:-1] - 1
     out = [Measure(one * factor, True) for one in find_extremes(steps)]
@@ -304,6 +308,7 @@ def compute_risk(series: Series, window: Window, factor: float) -> list[Measure]
         a_year = min(FREQUENCIES, key=lambda one: abs(np.log(one / (len(steps) / years))))
         spread = float(steps.std(ddof=1)) * factor
         out.append(Measure(spread * a_year**0.5, per="year"))
+        out += [Measure(spread, per=per)] if per and per == STEPS.get(a_year) else []
         # A rate of less than a year is not annualised.
         if years >= 1:
             exact, counted = years, len(steps) / a_year

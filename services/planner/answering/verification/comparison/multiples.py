@@ -16,6 +16,8 @@ TIMES = re.compile(
     rf"(?P<zh>\d+(?:\.\d+)?|[两{ONE_TO_TEN}])倍(?P<half>半)?",
     re.IGNORECASE,
 )
+# 涨了一倍: what has grown by its own size is twice as large.
+GROWN = re.compile(r"(?:[涨增升多高]|扩大|提高)(?:了|出|长了?|加了?)?(?:将近|接近|近|超过|逾|约|大约|不止|不到|不足)?$")
 # Words right before a multiple that make it a bound, in this order; any other multiple is meant roughly.
 NEAR = re.compile(r"(?:nearly|almost|close to|just under|将近|接近|近)\s*$", re.IGNORECASE)
 # Of more than so much.
@@ -57,7 +59,7 @@ class Multiple:
 
 def find_multiple(text: str) -> Multiple | None:
     """Return the only multiple of a text; None without one or with several."""
-    found = [(*match.span(), parse_times(match), False) for match in TIMES.finditer(text)]
+    found = [(*match.span(), *parse_times(match, text)) for match in TIMES.finditer(text)]
     for pattern, factor, is_verb in load_lexicon().multiples:
         found += [(*match.span(), factor, is_verb) for match in pattern.finditer(text)]
     if len(found) != 1 or not found[0][2]:
@@ -117,11 +119,13 @@ def parse_fraction(match: re.Match[str]) -> float:
     return (1.0 if count in ("a", "an") else float(parse_number(count) or 0)) / PARTS[match["part"].lower()]
 
 
-def parse_times(match: re.Match[str]) -> float:
-    """Return the factor of "five times" or 2.5倍; 0 for what is no number."""
+def parse_times(match: re.Match[str], text: str) -> tuple[float, bool]:
+    """Return the factor of "five times" or 2.5倍, 0 for what is no number, and whether it is a change: 涨了两倍."""
     word = match["en"] or match["zh"]
     half = 0.5 if match["half"] else 0.0
-    return half + (float(word) if word[0].isdigit() else float(parse_number(word) or 0))
+    factor = half + (float(word) if word[0].isdigit() else float(parse_number(word) or 0))
+    is_grown = match["zh"] is not None and factor > 0 and GROWN.search(text[: match.start()]) is not None
+    return (factor + 1, True) if is_grown else (factor, False)
 
 
 def split_sides(clause: Clause, multiple: Multiple) -> tuple[Clause, Clause] | None:

@@ -8,7 +8,11 @@ from fathom.services.planner.answering.verification.lookup import is_stateable, 
 from fathom.services.planner.answering.verification.numbers import Number, find_numbers, is_close
 from fathom.services.planner.answering.verification.typed.claim import Comparison
 from fathom.services.planner.answering.verification.typed.values import Form, FormulaError, Scalar
-from fathom.services.planner.answering.verification.units import TIMES, find_denominator, may_share_denominator
+from fathom.services.planner.answering.verification.units import (
+    find_counted_time,
+    find_denominator,
+    may_share_denominator,
+)
 
 # "About 120 billion", "nearly 8 %": a value may be off by so much of the stated one.
 ABOUT = 0.07
@@ -20,7 +24,8 @@ def read_number(text: str) -> Number:
     found = find_numbers(text)
     if len(found) != 1:
         raise FormulaError(f"{text!r} has {len(found)} numbers")
-    return replace(found[0], per=find_denominator(text, found[0]))
+    time = find_counted_time(text, found[0])
+    return replace(found[0], per=find_denominator(text, found[0]), time=time)
 
 
 def explain_number(words: str, value: Scalar, comparison: Comparison) -> str:
@@ -29,7 +34,7 @@ def explain_number(words: str, value: Scalar, comparison: Comparison) -> str:
     Raises ``FormulaError`` where the two cannot be compared.
     """
     number = read_number(words)
-    held = list_candidates(number, value, words[number.end :])
+    held = list_candidates(number, value)
     if not held:
         return f"the material has it in {name_unit(value)}, which is another unit"
     # "Lost 30.2 %", "a deficit of 3 trillion": a size is stated without its sign.
@@ -45,13 +50,7 @@ def explain_number(words: str, value: Scalar, comparison: Comparison) -> str:
     return "" if any(sign * (size - wanted) >= -slack for wanted, slack in held) else shown
 
 
-def has_other_time(noun: str, unit: str) -> bool:
-    """Return whether a number counts another unit of time than its column: "40.7 months" of a column in weeks."""
-    said, held = (next((name for name, one in TIMES.items() if one.match(text.strip())), "") for text in (noun, unit))
-    return bool(said and held) and said != held
-
-
-def list_candidates(number: Number, value: Scalar, noun: str = "") -> list[tuple[float, float]]:
+def list_candidates(number: Number, value: Scalar) -> list[tuple[float, float]]:
     """Return a stated number with its tolerance in the unit of a value; [] where no unit of it can be that."""
     unit = value.unit
     if unit.form is Form.DATE:
@@ -64,7 +63,7 @@ def list_candidates(number: Number, value: Scalar, noun: str = "") -> list[tuple
             return []
         return scale(number, 1.0)
     if unit.series is not None:
-        if not is_stateable(number, unit.series) or has_other_time(noun, unit.series.unit):
+        if not is_stateable(number, unit.series):
             return []
         return [pair for by in sorted(list_scales(number, unit.series)) for pair in scale(number, 1 / by)]
     # A ratio may be told as a share, as a multiple or as a quotient of amounts.
