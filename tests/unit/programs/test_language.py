@@ -7,6 +7,7 @@ import pytest
 from fathom.core.errors import InvalidField
 from fathom.domain.programs.automaton import State
 from fathom.domain.programs.language import (
+    DERIVED,
     END,
     INDEX,
     SIGNATURES,
@@ -117,3 +118,12 @@ def test_a_portfolio_has_shares_and_lines_in_turn() -> None:
 
 def test_calls_within_calls_have_an_end() -> None:
     assert not any(token.endswith("(") for token in find_allowed(*["moves("] * 10))
+
+
+def test_functions_that_no_network_writes_are_read_and_rendered_but_have_no_token() -> None:
+    text = 'maximum(within(rolling_vol(series("Apple", AAPL), "60", day), "2020"))'
+    program = parse(text)
+    assert render(program) == text
+    assert not DERIVED.keys() & SIGNATURES.keys()
+    with pytest.raises(InvalidField, match="'rolling_vol\\(' is not part of the language"):
+        list_actions(program)

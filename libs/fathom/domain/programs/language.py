@@ -37,6 +37,8 @@ LINES = frozenset({
 EITHER = frozenset({"each", "plus", "minus", "times", "over", "share", "real"})
 # Functions that only say which values of a series are meant, and the parts of periods.
 LOOKING_UP = frozenset({"at", "last", "within", "series", "when", "start", "end"})
+# Functions that no network has learnt to write: programs have them where the words of a question say so by rules.
+DERIVED: Mapping[str, str] = {"rolling_vol": "LNF", "rolling_ret": "LNF", "without": "LP"}
 WORDS: Mapping[str, frozenset[str]] = {
     "O": frozenset({"above", "below", "at_least", "at_most"}),
     "F": frozenset({"day", "week", "month", "quarter", "year"}),
@@ -121,7 +123,7 @@ class Action:
 
 def split_signature(name: str) -> list[str]:
     """Return the kinds of the arguments of a function."""
-    return re.findall(r".[?*]?", SIGNATURES[name])
+    return re.findall(r".[?*]?", SIGNATURES.get(name) or DERIVED[name])
 
 
 def parse(text: str, *, are_ids_omitted: bool = False) -> tuple[Call, ...]:
@@ -154,7 +156,7 @@ def parse_node(node: ast.expr, are_ids_omitted: bool = False) -> Node:
             return Call("series", tuple(map(parse_node, words)))
         case ast.Call(func=ast.Name(id=("series" | "members") as name), args=[*words, target]):
             return Call(name, tuple(map(parse_node, words)), ast.unparse(target))
-        case ast.Call(func=ast.Name(id=name), args=arguments) if name in SIGNATURES or name in SPECIAL:
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in {*SIGNATURES, *DERIVED, *SPECIAL}:
             return Call(name, tuple(parse_node(one, are_ids_omitted) for one in arguments))
     raise InvalidField("program", f"{ast.unparse(node)!r} is not part of the language")
 

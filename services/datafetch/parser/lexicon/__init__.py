@@ -168,7 +168,7 @@ def find_words(text: str, mentions: Iterable[Mention]) -> list[Mention]:
     windows = [item for item in _find_numbers(text) if item.span in find_spans(["window"], text)]
     named = [item for item in mentions if item.end]
     windows = [replace(item, confidence=1.0) for item in windows if is_free(item.span, named)]
-    terms = [item for item in find_terms(text) if is_free(item.span, windows)]
+    terms = find_terms(blank(text, [item.span for item in windows]))
     found = resolve_overlaps([*named, *windows, *terms])
     for finder in (_find_phrases, _find_numbers):
         found += [item for item in finder(text) if is_free(item.span, found)]

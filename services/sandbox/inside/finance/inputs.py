@@ -14,6 +14,8 @@ import pandas as pd
 from fathom.services.sandbox.inside.finance.errors import BrokenInvariant, InvalidArgument
 from fathom.services.sandbox.inside.preload import to_date
 
+# The adjustment that statistical offices write behind a unit: "% (SA)", "% (NSA)".
+ADJUSTMENT = re.compile(r"\s*\((SA|NSA)\)\s*$")
 # Beginnings of units whose values are shares already: "% a year", "percentage points", "bp" but not "bpd" (barrels).
 RATE_UNIT = re.compile(r"%|per ?cent|fraction|basis point|(?:bps?|pp)(?!\w)|百分|基点", re.IGNORECASE)
 # Observations a year, and the largest median gap in days that counts as so many: a week with a holiday, and so on.
@@ -92,6 +94,15 @@ def spread_entities(numbers: Any, entities: Any, attrs: dict[str, Any]) -> tuple
 def unit_of(frame: Any, column: str) -> str:
     """Return the unit that the frame carries for a column; "" for none."""
     return str(frame.attrs.get("units", {}).get(column, ""))
+
+
+def split_adjustment(unit: str) -> tuple[str, str]:
+    """Return a unit and whether its values are adjusted for seasons, SA or NSA, "" where it does not say.
+
+    Values at an annual rate (SAAR) count something else, and stay a unit of their own.
+    """
+    found = ADJUSTMENT.search(unit)
+    return (unit[: found.start()].rstrip(), found[1]) if found else (unit, "")
 
 
 def is_rate(frame: Any, column: str) -> bool:

@@ -9,23 +9,37 @@ import numpy as np
 import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import check_choice, read_one, read_prices, read_window, unit_of
+from fathom.services.sandbox.inside.finance.inputs import (
+    check_choice,
+    read_one,
+    read_prices,
+    read_window,
+    split_adjustment,
+    unit_of,
+)
 from fathom.services.sandbox.inside.finance.results import state
 from fathom.services.sandbox.inside.finance.returns import EVERY, describe_kind
 
 
 def spread(one: Any, other: Any) -> Any:
-    """Return one series less another on common dates; refuse two that state different units (``InvalidArgument``)."""
+    """Return one series less another on common dates; refuse two that state different units (``InvalidArgument``).
+
+    Units that differ by the adjustment for seasons alone are one, which the convention says.
+    """
     first, second = read_one(one, "one"), read_one(other, "other")
-    units = [unit_of(first, first.name), unit_of(second, second.name)]
+    stated = [unit_of(first, first.name), unit_of(second, second.name)]
+    units, adjustments = zip(*map(split_adjustment, stated), strict=True)
     if all(units) and units[0] != units[1]:
-        raise InvalidArgument("other", f"is measured in {units[1]}, and {first.name} in {units[0]}")
+        raise InvalidArgument("other", f"is measured in {stated[1]}, and {first.name} in {stated[0]}")
     gap = pd.concat([first, second], axis=1).dropna()
     if gap.empty:
         raise InvalidArgument("other", f"has no date in common with {first.name}")
     unit = "percentage points" if (units[0] or units[1]).startswith("%") else units[0] or units[1]
     found = (gap.iloc[:, 0] - gap.iloc[:, 1]).to_frame(f"{first.name} - {second.name}")
-    return state(found, "spread", unit, one=first.name, other=second.name, unit_text=unit or "their unit")
+    mixed = ("; one of them is seasonally adjusted, the other is not", "；其中一个经季节调整，另一个未经")
+    note = mixed if all(adjustments) and len(set(adjustments)) > 1 else ("", "")
+    names = {"one": first.name, "other": second.name}
+    return state(found, "spread", unit, **names, unit_text=unit or "their unit", note=note)
 
 
 def ratio(one: Any, other: Any) -> Any:

@@ -97,6 +97,20 @@ def test_a_spread_of_two_rates_is_in_percentage_points_and_units_must_agree() ->
         finance.spread(UNEMPLOYMENT, other)
 
 
+def test_a_spread_of_units_that_differ_by_the_seasons_alone_says_so() -> None:
+    one = make_rate([7.0] * 15, start="2009-01-01")
+    other = make_rate([6.0] * 15, start="2009-01-01").rename(columns={"fedfunds": "nsa"})
+    one.attrs["units"], other.attrs["units"] = {"fedfunds": "% (SA)"}, {"nsa": "% (NSA)"}
+    found = finance.spread(one, other)
+    assert set(found.iloc[:, 0]) == {1.0}
+    assert found.attrs["units"] == {"fedfunds - nsa": "percentage points"}
+    assert "one of them is seasonally adjusted" in found.attrs["convention"]
+    # At an annual rate is another unit.
+    other.attrs["units"] = {"nsa": "% (SAAR)"}
+    with pytest.raises(InvalidArgument, match="is measured in % \\(SAAR\\)"):
+        finance.spread(one, other)
+
+
 def test_a_portfolio_that_is_held_weighs_the_returns_of_its_parts() -> None:
     wave = make_wave()
     held = finance.portfolio(wave, {"market": 0.4, "wave": 0.6})

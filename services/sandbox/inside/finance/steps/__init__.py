@@ -3,8 +3,9 @@
 Each function takes lines, points, groups and periods and returns one of them; what it is given is not changed.
 
 line, period, each: what steps take
-within, between, after, before, recent, where: windows
-every, moves, steps, yoy, qoq, mom, annualised, average, rolling_max, rolling_min: lines of lines
+within, between, after, before, recent, where, without: windows
+every, moves, steps, yoy, qoq, mom, annualised, average, rolling_max, rolling_min, rolling_vol, rolling_ret: lines of
+lines
 real, rate, plus, minus, times, over, share, magnitude, neg: arithmetic
 at, first, last, maximum, minimum, mean, median, total, std, count, summary, percentile, ahead: points
 top, bottom, rank, item, size: groups
@@ -38,6 +39,7 @@ from fathom.services.sandbox.inside.finance.steps.risk import (
     sortino,
     vol,
 )
+from fathom.services.sandbox.inside.finance.steps.rolling import rolling_ret, rolling_vol
 from fathom.services.sandbox.inside.finance.steps.statistics import (
     ahead,
     at,
@@ -85,7 +87,7 @@ from fathom.services.sandbox.inside.finance.steps.transforms import (
     yoy,
 )
 from fathom.services.sandbox.inside.finance.steps.values import Group, Line, Period, Point, each, line, period
-from fathom.services.sandbox.inside.finance.steps.windows import after, before, between, recent, within
+from fathom.services.sandbox.inside.finance.steps.windows import after, before, between, recent, within, without
 
 __all__ = [
     "Group",
@@ -150,6 +152,8 @@ __all__ = [
     "rise",
     "rolling_max",
     "rolling_min",
+    "rolling_ret",
+    "rolling_vol",
     "run_step",
     "sessions",
     "share",
@@ -169,6 +173,7 @@ __all__ = [
     "vol",
     "where",
     "within",
+    "without",
     "years",
     "yoy",
 ]

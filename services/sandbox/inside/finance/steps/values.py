@@ -146,13 +146,21 @@ class Line:
                 if base == "first" and len(before) and (self.start - before.index[-1]).days <= MOST_CLOSED_DAYS:
                     found, base = pd.concat([before[-1:], cut]), "day"
             elif self.kind == "price" and measure_gap(self.values) <= WEEKLY:
-                if before.empty:
+                # What begins much later counts from its first value, as the notes of the window say.
+                if before.empty and not self.begins_late:
                     day = f"{self.values.index[0].date()}, not before the start, {self.start.date()}"
                     raise InvalidArgument("line", f"{self.name} begins on {day}")
-                found, base = pd.concat([before[-1:], cut]), "before"
+                found, base = pd.concat([before[-1:], cut]), "first" if before.empty else "before"
         if len(found) < 2:
             raise InvalidArgument("line", f"{self.name} has the single value of {found.index[0].date()} in the window")
         return found, write_note(f"base {base}", day=found.index[0].date())
+
+    @property
+    def begins_late(self) -> bool:
+        """Return whether the window begins so long before the values that it is no matter of holidays."""
+        # What stands for a month or a year may be dated anywhere in it.
+        slack = max(MOST_CLOSED_DAYS, measure_gap(self.values) * 1.1)
+        return self.start is not None and (self.values.index[0] - self.start).days > slack
 
     def get_frame(self, values: Any = None) -> Any:
         """Return the values as a sheet that carries unit and indicator, as the other measures take it."""
@@ -329,7 +337,7 @@ def note_gaps(line: Line) -> Line:
     first, last = line.values.index[0], line.values.index[-1]
     slack = max(MOST_CLOSED_DAYS, measure_gap(line.values) * 1.1)
     found = []
-    if line.start is not None and (first - line.start).days > slack:
+    if line.start is not None and line.begins_late:
         found.append(write_note("data begin", line=line.name, day=first.date(), start=line.start.date()))
     if line.end is not None and (line.end - last).days > slack:
         found.append(write_note("data end", line=line.name, day=last.date(), end=line.end.date()))

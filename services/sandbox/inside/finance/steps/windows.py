@@ -9,7 +9,14 @@ import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.steps.dates import make_offset, read_period
-from fathom.services.sandbox.inside.finance.steps.values import Line, Point, map_members, note_gaps, read_count
+from fathom.services.sandbox.inside.finance.steps.values import (
+    Line,
+    Point,
+    map_members,
+    note_gaps,
+    read_count,
+    write_note,
+)
 
 DAY = pd.Timedelta(days=1)
 
@@ -62,3 +69,18 @@ def recent(line: Line, n: Any, unit: str) -> Line:
     offset = make_offset(read_count(n, "n"), unit)
     # From the day behind the last one, so that the end of a month goes back to the end of a month.
     return replace(line, start=last + DAY - offset, end=last, is_day=False)
+
+
+@map_members
+def without(line: Line, p: Any) -> Line:
+    """Return the line without the values in a period; refuse a period with an open side.
+
+    A change over the window still has what happened in between: of changes leave out those of the period.
+    """
+    found = read_period(p, "p")
+    if found.start is None or found.end is None:
+        raise InvalidArgument("p", "is a period with an open side, and nothing would be left")
+    days = line.values.index
+    kept = line.values[(days < found.start) | (days > found.end)]
+    note = write_note("without", start=found.start.date(), end=found.end.date())
+    return line.derive(kept, notes=(*line.notes, note))

@@ -69,9 +69,20 @@ def test_a_line_with_a_single_value_in_its_window_has_no_return() -> None:
         steps.ret(steps.within(make_monthly([1, 2, 3]), year("2020-01")))
 
 
-def test_a_window_before_which_there_is_no_close_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="x begins on 2020-03-02, not before the start, 2020-01-01"):
-        steps.ret(steps.within(make_daily([1, 2, 3]), year("2020")))
+def test_a_window_long_before_the_data_counts_from_their_first_value_and_says_so() -> None:
+    found = steps.ret(steps.within(make_daily([1, 2, 3]), year("2020")))
+    assert found.value == pytest.approx(200)
+    gaps = [note.english for note in found.notes if note.is_gap]
+    assert gaps == [
+        "x has values from 2020-03-02 on, not from 2020-01-01",
+        "x has values up to 2020-03-04, not up to 2020-12-31",
+    ]
+
+
+def test_a_window_right_before_the_data_is_refused() -> None:
+    # Its first days would be missing, and no note would say so.
+    with pytest.raises(InvalidArgument, match="x begins on 2020-03-02, not before the start, 2020-03-01"):
+        steps.ret(steps.within(make_daily([1, 2, 3]), year("2020-03")))
 
 
 def test_a_step_with_an_unknown_word_names_the_words() -> None:

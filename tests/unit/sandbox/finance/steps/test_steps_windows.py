@@ -99,3 +99,11 @@ def test_a_point_that_never_was_is_no_end_of_a_window() -> None:
 
 def test_the_last_months_are_those_of_the_data() -> None:
     assert steps.count(steps.recent(make_monthly([1, 2, 3, 4, 5, 6]), 3, "month")).value == 3
+
+
+def test_values_of_a_period_are_left_out() -> None:
+    line = steps.without(make_monthly([1, 2, 30, 4]), year("2020-03"))
+    assert steps.mean(line).value == pytest.approx(7 / 3)
+    assert line.notes[-1].english == "without the values from 2020-03-01 to 2020-03-31"
+    with pytest.raises(InvalidArgument, match="p: is a period with an open side"):
+        steps.without(line, steps.period("2020", None))
