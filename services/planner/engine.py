@@ -13,6 +13,7 @@ from fathom.core.call import Lane, bind, in_lane
 from fathom.services.planner.answering.rendering.finish import CitedEnding
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.dialogue import EpisodeProtocol, Research
+from fathom.services.planner.episode.ended import EndedTasks
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.model.episode import Episode, Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.model.interfaces import Observer, Policy
@@ -22,9 +23,6 @@ from fathom.services.planner.recording.tape import RecordingMismatch, Recordings
 from fathom.services.planner.workflow.pipeline import Pipeline
 from fathom.services.planner.workflow.protocol import Workflow
 
-# Episodes of a group that are handed on at once: enough to share a request to the grader, few enough that none waits
-# long for the others.
-TOGETHER = 16
 AnyProtocol = EpisodeProtocol | Workflow
 Player = AgentLoop | Pipeline
 
@@ -176,7 +174,7 @@ class Engine:
     ) -> AsyncIterator[list[tuple[int, int, Play]]]:
         """Yield the episodes at ``places`` (task, sample) with their places as they end, played in ``lane``.
 
-        Those that ended while the last ones were worked on come together, at most ``TOGETHER``.
+        Some come together, as ``EndedTasks`` has it.
 
         ``tasks`` are those of the places by index, each with its protocol.
 
@@ -201,17 +199,10 @@ class Engine:
         # the lane in which they are created.
         with in_lane(lane):
             running = [asyncio.create_task(one(*place)) for place in places]
-        ended: asyncio.Queue[asyncio.Task[tuple[int, int, Play]]] = asyncio.Queue()
-        for task in running:
-            task.add_done_callback(ended.put_nowait)
-        left = len(running)
+        ended = EndedTasks(running)
         try:
-            while left:
-                together = [await ended.get()]
-                while not ended.empty() and len(together) < TOGETHER:
-                    together.append(ended.get_nowait())
-                left -= len(together)
-                yield [task.result() for task in together]
+            while ended.left:
+                yield [task.result() for task in await ended.take()]
         finally:
             for episode in running:
                 episode.cancel()

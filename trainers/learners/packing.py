@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ from fathom.trainers.learners.ranks.fsdp import layers
 
 ATTENTION = "fathom_packed"
 SETTING = "use_remove_padding"
+JOIN_TOKENS = partial(torch.cat, dim=2)
 
 
 class RowPlace(NamedTuple):
@@ -30,15 +32,6 @@ class RowPlace(NamedTuple):
     shared: slice
     shared_tokens: int
     own: slice
-
-    def take(self, *parts: Tensor) -> list[Tensor]:
-        """Return the row's part of each of these states [1, heads, N, d]."""
-        # A row that shares nothing is a view of the sequence, and spared the copy.
-        return [
-            torch.cat((part[:, :, self.shared], part[:, :, self.own]), dim=2) if self.shared_tokens
-            else part[:, :, self.own]
-            for part in parts
-        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -159,18 +152,23 @@ def attend_within_rows(
     found = []
     # Not a tensor of places: reading it here would make every layer wait for the device.
     for row in row_places:
-        q, k, v = row.take(query, key, value)
-        states = sdpa_attention_forward(module, q, k, v, window_mask(q, sliding_window), **settings)[0]
+        # A row that shares nothing is a view of the sequence, and spared the copy.
+        q, k, v = (query[:, :, row.own], key[:, :, row.own], value[:, :, row.own])
+        if row.shared_tokens:
+            shared = (query[:, :, row.shared], key[:, :, row.shared], value[:, :, row.shared])
+            q, k, v = map(JOIN_TOKENS, zip(shared, (q, k, v), strict=True))
+        mask = None if sliding_window is None else window_mask(q, sliding_window)
+        states = sdpa_attention_forward(module, q, k, v, mask, **settings)[0]
         # Queries of a shared prompt are asked again and dropped: only so is the row plainly causal, which the fast
         # kernels want, and all else of the prompt, the matrices, is computed once.
         found.append(states[:, row.shared_tokens :])
     return torch.cat(found, dim=1), None
 
 
-def window_mask(query: Tensor, window: int | None) -> Tensor | None:
+def window_mask(query: Tensor, window: int) -> Tensor | None:
     """Return the mask of a row longer than the attention's window; None where causality suffices."""
     width = query.shape[2]
-    if window is None or width <= window:
+    if width <= window:
         return None
     # A token sees itself and the window - 1 tokens before it, as in transformers' own masks.
     ones = torch.ones(width, width, dtype=torch.bool, device=query.device)

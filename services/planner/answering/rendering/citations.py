@@ -22,6 +22,8 @@ class ResolvedCitations:
 
 def resolve_citations(markdown: str, known: Iterable[int]) -> ResolvedCitations:
     """Split grouped citations and remove those of unknown material; code is left unchanged."""
+    if "[" not in markdown:
+        return ResolvedCitations(markdown, (), ())
     numbers = set(known)
     cited: list[int] = []
     unresolved: list[int] = []

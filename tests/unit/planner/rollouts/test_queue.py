@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -73,6 +73,18 @@ class Planner:
         return sorted(name.removesuffix("-0") for name in self.policy.sampled if name.endswith("-0"))
 
 
+class PassedOnce(asyncio.Event):
+    """Lets the first one pass that waits for it, and holds all others."""
+
+    is_passed = False
+
+    async def wait(self) -> Literal[True]:
+        if self.is_passed:
+            return await super().wait()
+        self.is_passed = True
+        return True
+
+
 def request(tasks: int = 2, group_size: int = 2, **fields: Any) -> pb.RolloutRequest:
     asked = [pb.RolloutTask(id=f"t{at}", question=f"why {at}?") for at in range(tasks)]
     return pb.RolloutRequest(**{"request_id": "ro_1", "tasks": asked, "group_size": group_size, "model": "s", **fields})
@@ -122,10 +134,10 @@ async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
     # One task and one rollout at a time, so that the loss falls into a known place.
     first, second = Planner(house, concurrent_tasks=1, concurrent_rollouts=1), Planner(house)
     await first.queue.submit(request(), Lane.TRAINING)
+    # The second episode hangs in its second sampling, as in a planner that is killed in the middle.
+    first.policy.hold = {1: PassedOnce()}
     async with first.working():
         await watch_queue(first, most=1)
-        # The second sampling hangs, as in a planner that is killed in the middle.
-        first.policy.hold = {1: asyncio.Event()}
         await eventually(lambda: len(first.begun_runs) == 2)
     async with second.working():
         assert places(await watch_queue(second)) == EVERY
