@@ -8,11 +8,16 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.servers import Servers
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
 
 # Shared machines are slow at times, and a test that fails must fail again: no deadlines, no chance.
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -53,7 +58,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the long files first, so that the workers of ``make test`` end together; a file's own order stays.
+    """Put the long files at both ends, so that the workers of ``make test`` end together; a file's own order stays.
 
     Only unit and contract tests count for coverage: tracing costs processor time, which tests of real processes need,
     and what these run in other processes is not seen.
@@ -68,14 +73,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def order_file(path: Path, *, is_slow: bool) -> tuple[bool, int, bool]:
-    """Return the place of a file: real processes before doubles, slow files first, those on the shared stack together.
+    """Return the place of a file: real processes before doubles, slow files outside, those on the shared stack together.
 
-    A package's stack ends when a worker's next file is of another package, and its next start costs eight seconds of
-    processor time.
+    Workers take files from both ends (``BothEnds``) and meet among the quick ones. A package's stack ends when a worker's
+    next file is of another package, and its next start costs eight seconds of processor time.
     """
     parts = path.relative_to(ROOT).parts
+    if not REAL & set(parts):
+        return True, 0, is_slow
     group = 1 if parts[:3] == ("tests", "integration", "stack") else 0 if is_slow else 2
-    return not REAL & set(parts), group, not is_slow
+    return False, group, not is_slow
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Return who hands out files where they stay whole, and nothing for other ways to distribute tests."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.scheduling import BothEnds
+
+    return BothEnds(config, log)
 
 
 def build_bundle(folder: str, module: str) -> Path:

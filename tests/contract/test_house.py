@@ -294,5 +294,5 @@ def test_the_files_on_the_shared_stack_follow_each_other() -> None:
     order = sorted(slow | others, key=lambda path: (order_file(ROOT / "tests" / path, is_slow=path in slow), path))
     assert order == [
         "integration/test_c.py", "integration/stack/runs/test_b.py", "integration/stack/test_e.py", "e2e/test_g.py",
-        "integration/bus/test_f.py", "unit/trainers/test_a.py", "unit/core/test_d.py",
+        "integration/bus/test_f.py", "unit/core/test_d.py", "unit/trainers/test_a.py",
     ]  # fmt: skip
