@@ -1,4 +1,4 @@
-"""Which worker of ``make test`` runs which file."""
+"""Hand files of tests out to the workers of ``make test``."""
 
 from __future__ import annotations
 

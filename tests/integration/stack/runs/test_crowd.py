@@ -18,22 +18,22 @@ from tests.support.observer import list_logged
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 QUESTIONS = ("What is maximum drawdown?", "What is CAGR?", "How did the share price of Apple develop in 2019?")
-# Ten times what fifty runs take on two idle cores: for a hang, not for slowness.
-LIMIT_S = 150.0
+# Fifty runs take fifteen seconds on two idle cores: for a hang, not for slowness.
+LIMIT_S = 600.0
 
 
 async def run_to_end(clients: Clients, run_id: str, question: str) -> list[pb.RunEvent]:
     return [event async for event in run(clients, pb.RunRequest(request_id=run_id, question=question))]
 
 
-@pytest.mark.parametrize("many", [12, pytest.param(50, marks=pytest.mark.slow)])
-async def test_runs_at_once_all_end(stack: Stack, many: int) -> None:
+@pytest.mark.slow
+async def test_fifty_runs_at_once_all_end(stack: Stack) -> None:
     _, clients = stack
-    asked = {new_id("run"): QUESTIONS[number % len(QUESTIONS)] for number in range(many)}
+    asked = {new_id("run"): QUESTIONS[number % len(QUESTIONS)] for number in range(50)}
     started = time.monotonic()
     async with asyncio.timeout(LIMIT_S):
         runs = await asyncio.gather(*(run_to_end(clients, run_id, question) for run_id, question in asked.items()))
-    print(f"{many} runs in {time.monotonic() - started:.1f} s")
+    print(f"{len(asked)} runs in {time.monotonic() - started:.1f} s")
     for (run_id, question), events in zip(asked.items(), runs, strict=True):
         finished = events[-1].finished
         assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, f"{question}: {finished.error}"
