@@ -1,7 +1,7 @@
 """Checksums of files as text: 64 hexadecimal digits are a SHA-256, ``blake3:`` and 64 digits a BLAKE3.
 
 SHA-256 is what everything has. Weights are hashed by whoever writes and whoever reads them, and there BLAKE3 takes a
-third of the processor's time, and is shared among several processors.
+third of the processor's time, and that of a file is shared among several processors.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ def make_hasher(algorithm: str) -> Hasher:
     """Return a new hash; raises ``MissingExtra`` for BLAKE3 without its package."""
     if algorithm == SHA256:
         return hashlib.sha256()
-    hasher: Hasher = make_blake3()
+    hasher: Hasher = import_blake3()()
     return hasher
 
 
-def make_blake3() -> Any:
+def import_blake3() -> Any:
     with name_missing_extra():
-        blake3 = importlib.import_module("blake3").blake3
-    return blake3(max_threads=blake3.AUTO)
+        return importlib.import_module("blake3").blake3
 
 
 def choose_algorithm() -> str:
@@ -77,7 +76,8 @@ def hash_file(path: Path, algorithm: str = SHA256) -> str:
     if algorithm == SHA256:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    hasher = make_blake3()
+    blake3 = import_blake3()
+    hasher = blake3(max_threads=blake3.AUTO)
     # Mapped, not read: its parts are hashed side by side, and nothing is copied.
     hasher.update_mmap(path)
     return format_checksum(BLAKE3, hasher.hexdigest())

@@ -29,7 +29,7 @@ from fathom.services.policy.serving.shared_versions import SharedVersions
 from fathom.trainers.learners.models import SaveWeights, save_weights
 from fathom.trainers.store_files import Sharing, StoredFiles, StoreFolder
 from fathom.trainers.transfers import StoreTransfer
-from fathom.transport.checksums import algorithm_of, choose_algorithm, hash_file
+from fathom.transport.checksums import SHA256, algorithm_of, choose_algorithm, hash_file
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import ObjectStore, open_store
 from tests.bench.policy.weights import THREADS
@@ -103,6 +103,7 @@ async def run() -> None:
         folder = StoreFolder(url, "weights/m", by_content=True, algorithm=algorithm)
         first, meanwhile = (Sharing(root / "meeting", MEMORY_BYTES, True, is_ahead=ahead) for ahead in (False, True))
         ways = {
+            "object store (a folder), SHA-256": replace(folder, algorithm=SHA256),
             "object store (a folder)": folder,
             "shared memory, the store first": replace(folder, sharing=first),
             "shared memory, the store meanwhile": replace(folder, sharing=meanwhile),

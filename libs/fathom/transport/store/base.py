@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -30,7 +31,7 @@ SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9._=@+,-]{0,199}"
 KEY_PATTERN = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
 PREFIX_PATTERN = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
 # What of a file is in memory at a time: large enough for whole reads of a disk, small enough for a processor's cache.
-CHUNK_BYTES = 2**20
+CHUNK_BYTES, MAX_PENDING_CHUNKS = 2**20, 8
 UNKNOWN_TYPE = "application/octet-stream"
 
 
@@ -179,10 +180,15 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
 def write_hashed(chunks: Iterator[bytes], path: Path, algorithm: str = SHA256) -> tuple[int, str]:
     """Write pieces into a file; return their number of bytes and their checksum."""
     hasher, size = make_hasher(algorithm), 0
+    pending: deque[Future[None]] = deque()
     # Hashing takes about as long as writing, and both release the lock of the interpreter.
     with ThreadPoolExecutor(1, thread_name_prefix="hashing") as hashing, path.open("wb") as file:
         for chunk in chunks:
-            pending = hashing.submit(hasher.update, chunk)
+            # A few pieces behind at most: waiting for each one would cost two changes of thread per piece.
+            if len(pending) == MAX_PENDING_CHUNKS:
+                pending.popleft().result()
+            pending.append(hashing.submit(hasher.update, chunk))
             size += file.write(chunk)
-            pending.result()
+        for update in pending:
+            update.result()
     return size, format_checksum(algorithm, hasher.hexdigest())
