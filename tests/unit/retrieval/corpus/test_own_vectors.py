@@ -77,8 +77,8 @@ def make_file(text: str, name: str) -> Chunk:
     return Chunk(text.encode(), "text/plain", name)
 
 
-async def find(engine: Engine, query: str, **options: str) -> list[str]:
-    (hits,) = (await engine.rank([query], corpus=NAME, **options)).results
+async def find(engine: Engine, query: str) -> list[str]:
+    (hits,) = (await engine.rank([query], corpus=NAME)).results
     assert isinstance(hits, list)
     return [document.text for document, _ in hits]
 
@@ -218,7 +218,7 @@ async def test_a_corpus_that_is_deleted_meanwhile_does_not_come_back(models: Pat
 
 @pytest.mark.parametrize("settings", [{"own_encoder": ""}, {"recipe": Recipe(title_weight=3)}, {"model_dir": "none"}])
 async def test_what_the_settings_say_counts(models: Path, encoder: Meanings, settings: dict[str, object]) -> None:
-    engine = await open_engine(models, encoder, **settings)
+    engine = await open_engine(models, encoder, MemoryStore(), **settings)
     await engine.import_document(NAME, make_file(JOURNEY, "journey.txt"), 60)
     assert await count_dimensions(engine) == 0
     assert encoder.passages == []
