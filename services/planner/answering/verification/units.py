@@ -38,11 +38,12 @@ BEHIND = re.compile(
     rf"^(?:\s?[A-Za-z$€£¥]+|[{HAN}]{{1,3}}){{0,2}}?\s?(?:\b(?P<article>an?)\b|\b(?:per|each)\b|/|每)\s*"
     rf"(?P<word>[A-Za-z]+(?:-[A-Za-z]+)?|[{HAN}]{{1,2}})(?P<rest>[^\n]{{0,12}})",
 )
-# "25.6 hours in an average month", "169.75 to the dollar", "8.68 Hong Kong dollars for one US dollar".
+# "25.6 hours in an average month".
 TYPICAL = re.compile(
     r"^(?:\s[A-Za-z]+)?\s(?:in|over|during)\s+an?\s+(?:average|typical|normal|ordinary)\s+(?P<word>[A-Za-z]+)",
     re.IGNORECASE,
 )
+# "169.75 to the dollar", "8.68 Hong Kong dollars for one US dollar".
 RATE = re.compile(
     rf"^(?:\s[A-Za-z]+){{0,3}}?\s(?:to\s+the|for\s+(?:an?|one|each|every))\s+(?-i:(?:[A-Z][A-Za-z.]*\s){{0,2}})"
     rf"(?P<word>{CURRENCY_WORDS})(?![A-Za-z])",

@@ -50,6 +50,7 @@ PRICES = {
 ALONE = re.compile(
     r"\bin the (?:single |whole |full )?(?P<en>month|quarter) of\b|(?P<zh>单月|单季)|当(?P<zh2>月|季)", re.IGNORECASE
 )
+# "in the full year", "in all of 2021".
 WHOLE = re.compile(
     r"\b(?:whole|full|entire)[ -]year\b|\bin all of (?=\d{4})|\bthe (?:whole|entire) of (?=\d{4})|全年", re.IGNORECASE
 )
