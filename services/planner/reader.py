@@ -12,7 +12,6 @@ from fathom.clients import Clients
 from fathom.core.errors import FathomError
 from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot, SlotKind
-from fathom.services.planner.questions.periods import resolve_shifts
 
 # datafetch reads at most so many characters; a longer text is read from its beginning.
 MAX_CHARS = 2_000
@@ -106,8 +105,7 @@ def resolve_steps(found: pb.Program) -> tuple[str, ...]:
     if found.missing:
         return ()
     ids = {one.name: f"{one.entity}.{one.indicator}{one.sheet_id}.{one.column}" for one in found.series}
-    named = (SERIES_NAME.sub(lambda match: ids.get(match.group(), match.group()), step) for step in found.steps)
-    return tuple(map(resolve_shifts, named))
+    return tuple(SERIES_NAME.sub(lambda match: ids.get(match.group(), match.group()), step) for step in found.steps)
 
 
 def make_text(text: str, response: pb.ReadQuestionResponse) -> ReadText:

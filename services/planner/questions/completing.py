@@ -11,6 +11,7 @@ from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, 
 from fathom.services.planner.questions.carrying import carry, is_likely, is_supported, list_unread, takes_nothing
 from fathom.services.planner.questions.exchanging import Exchange, exchange_meaning, exchange_slots, is_as_long
 from fathom.services.planner.questions.leaning import find_leaning
+from fathom.services.planner.questions.periods import resolve_shifts
 from fathom.services.planner.questions.phrasing import add_in_brackets, join_names
 from fathom.services.planner.questions.wording import write_question
 
@@ -125,7 +126,10 @@ def is_confirmed(candidate: Candidate, read: FollowUp, alone: ReadProgram | None
             return not find_leaning(read.asked)
         expected = exchange_meaning(before.resolved, exchange.pairs)
         return made is not None and bool(expected) and made.resolved == expected
-    if meant is None or alone is None or made is None or made.kind != CALCULATION or made.meaning != meant.meaning:
+    if meant is None or alone is None or made is None or made.kind != CALCULATION:
+        return False
+    # "A year after 2020" and 2021 are the same.
+    if [*map(resolve_shifts, made.meaning)] != [*map(resolve_shifts, meant.meaning)]:
         return False
     if not is_supported_by(read):
         return False
