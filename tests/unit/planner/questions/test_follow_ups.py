@@ -227,7 +227,8 @@ class ProgramLexicon(Lexicon):
     async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: object = None) -> ReadProgram | None:
         self.asked.append((*earlier, text))
         if earlier:
-            found = Program("calculation", parse_steps(self._program), self._confidence, 1.0, **self._marks)
+            found = Program("calculation", parse_steps(self._program), self._confidence, 1.0)
+            found = replace(found, left_out=self._marks.get("left_out", ()), unread=self._marks.get("unread", ()))
         else:
             steps = parse_steps(DRAWDOWN if text == PFIZER[0] else self._alone)
             found = Program("calculation", steps, 0.97, 1.0)
