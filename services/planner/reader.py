@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -20,6 +21,10 @@ MAX_EARLIER = 3
 IMPLIED = "close_adj"
 # A name that is only similar to known ones ("bank" to "bank frequency") says too little about a follow-up.
 MIN_CONFIDENCE = 0.85
+# Indicator of the price of a euro in another currency.
+EURO_RATE = "eur_rate"
+# Reason of a word without a meaning for datafetch, and the names of series in steps.
+UNREAD, SERIES_NAME = "UNREAD", re.compile(r"\bs\d+\b")
 KINDS = {getattr(pb, f"MENTION_KIND_{kind.name}"): kind for kind in SlotKind}
 NAMED = ENTITY + TOPIC
 NAMING = NAMED + PERIOD + FREQUENCY + UNKNOWN
@@ -81,8 +86,26 @@ def make_program(text: str, response: pb.ReadQuestionResponse) -> ReadProgram:
     if not response.HasField("program"):
         return ReadProgram(read)
     gaps = frozenset(one.reason for one in found.missing)
-    program = Program(found.kind, parse_steps(found.text), found.confidence, found.link_confidence, gaps)
+    program = Program(
+        found.kind,
+        parse_steps(found.text),
+        found.confidence,
+        found.link_confidence,
+        gaps,
+        resolved=resolve_steps(found),
+        left_out=tuple(one.words for one in found.unused if one.reason != UNREAD),
+        rates=frozenset(one.words for one in found.series if one.indicator == EURO_RATE),
+        unread=tuple(one.words for one in found.unused if one.reason == UNREAD),
+    )
     return ReadProgram(read, program)
+
+
+def resolve_steps(found: pb.Program) -> tuple[str, ...]:
+    """Return the steps of a program with ids for its series and days for its periods; () where something is missing."""
+    if found.missing:
+        return ()
+    ids = {one.name: f"{one.entity}.{one.indicator}{one.sheet_id}.{one.column}" for one in found.series}
+    return tuple(SERIES_NAME.sub(lambda match: ids.get(match.group(), match.group()), step) for step in found.steps)
 
 
 def make_text(text: str, response: pb.ReadQuestionResponse) -> ReadText:

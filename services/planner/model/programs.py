@@ -23,6 +23,19 @@ class Program:
     confidence: float
     link_confidence: float
     gaps: frozenset[str] = frozenset()
+    resolved: tuple[str, ...] = ()
+    """Its steps with days for its periods and ids for its series; () where they could not be resolved."""
+    left_out: tuple[str, ...] = ()
+    """Names, periods, numbers and indicators of the question that no step uses."""
+    unread: tuple[str, ...] = ()
+    """Words of the question that have no meaning for the reader, and that no step uses."""
+    rates: frozenset[str] = frozenset()
+    """Words for its series that are prices of the euro in another currency."""
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """Return what it computes, whatever words say so: its resolved steps, else its steps without case."""
+        return self.resolved or tuple(render_node(step).casefold() for step in self.steps)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -10,12 +10,12 @@ from pathlib import Path
 import yaml
 
 from fathom.domain.text.scripts import HAN
-from fathom.services.planner.model.slots import ENTITY, UNKNOWN, Kinds, ReadText, Slot
+from fathom.services.planner.model.slots import ENTITY, UNKNOWN, Kinds, ReadText
 
 FILE = Path(__file__).parent / "follow_up_words.yaml"
 REFERRING, ADDING, COMPARING, REMOVING = "referring", "adding", "comparing", "removing"
 LEANING = (REFERRING, ADDING, COMPARING, REMOVING)
-NEUTRAL, AROUND = "neutral", "around"
+NEUTRAL, AROUND, REPLACING = "neutral", "around", "replacing"
 WORD = re.compile(rf"[a-z0-9]+|[{HAN}]+", re.IGNORECASE)
 
 
@@ -43,13 +43,13 @@ def find_leaning(question: ReadText) -> frozenset[str]:
 
 
 def list_rest(question: ReadText) -> list[str]:
-    """Return the words that neither belong to a slot nor stand around the new part of a follow-up."""
-    return WORD.findall(compile_kind(AROUND).sub(" ", mask_slots(question)))
+    """Return the words that neither belong to a slot nor stand around the new part of a follow-up or replace by it."""
+    return WORD.findall(compile_kind(AROUND).sub(" ", compile_kind(REPLACING).sub(" ", mask_slots(question))))
 
 
-def is_around(slot: Slot) -> bool:
-    """Return whether a slot is of words that only stand around the new part of a follow-up: "now" is no last value."""
-    return not compile_kind(AROUND).sub("", slot.text).strip()
+def is_around(words: str) -> bool:
+    """Return whether words only stand around the new part of a follow-up: "now" is no last value."""
+    return not compile_kind(AROUND).sub("", words).strip()
 
 
 def mask_slots(question: ReadText, kinds: Kinds = ()) -> str:

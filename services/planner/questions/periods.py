@@ -20,6 +20,8 @@ COUNTS = {
     )
 }
 COUNTS |= {"an": 1, "one": 1}
+# A shift of a period in a resolved step: "f.later(f.period('2019-01-01', '2019-12-31'), 1, 'year')".
+SHIFTED = re.compile(r"f\.(later|earlier)\(f\.period\('(\d{4}-\d\d-\d\d)', '(\d{4}-\d\d-\d\d)'\), (\d{1,4}), '(\w+)'\)")
 # No period is shifted further than this, in units of it.
 MOST_UNITS = 1_000
 
@@ -54,8 +56,27 @@ def shift_period(value: str, shift: Shift, chinese: bool) -> str:
     anchor = parse_period(value)
     if anchor is None:
         return ""
-    moved = shift_days(*anchor, shift) if shift.unit in DAYS else shift_months(*anchor, shift)
+    moved = move_period(*anchor, shift)
     return name_period(*moved, chinese) if moved else ""
+
+
+def move_period(first: date, last: date, shift: Shift) -> tuple[date, date] | None:
+    """Return the shifted period; None where the anchor does not determine it."""
+    return shift_days(first, last, shift) if shift.unit in DAYS else shift_months(first, last, shift)
+
+
+def resolve_shifts(step: str) -> str:
+    """Return a resolved step with the days of periods that it gives by their distance from another one."""
+
+    def move(match: re.Match[str]) -> str:
+        name, first, last, count, unit = match.groups()
+        if not 0 < int(count) < MOST_UNITS:
+            return match.group()
+        shift = Shift(unit, int(count) if name == "later" else -int(count))
+        moved = move_period(date.fromisoformat(first), date.fromisoformat(last), shift)
+        return f"f.period('{moved[0]}', '{moved[1]}')" if moved else match.group()
+
+    return SHIFTED.sub(move, step)
 
 
 def shift_days(first: date, last: date, shift: Shift) -> tuple[date, date] | None:

@@ -6,7 +6,7 @@ Every function has a phrase, and every word of the conversation that a program u
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from fathom.domain.programs.language import Call, Node, Number, Quote, Reference, Word
-from fathom.services.planner.model.programs import Program
+from fathom.services.planner.model.programs import SERIES, Program
 from fathom.services.planner.questions.periods import MOST_UNITS, Shift, choose_preposition, read_count, shift_period
 from fathom.services.planner.questions.phrasing import join_names
 
@@ -40,12 +40,19 @@ def load_phrases() -> Mapping[str, Any]:
     return data
 
 
+def list_phrases(functions: Collection[str]) -> list[str]:
+    """Return the phrases of some functions in both languages."""
+    table = load_phrases()["functions"]
+    return [text for name in functions for text in table.get(name, ())]
+
+
 def write_question(program: Program, chinese: bool, periods: Mapping[str, str] | None = None) -> str:
     """Return the question that a program answers; "" for one with a function that computes nothing.
 
     ``periods`` are the ISO intervals that words of the conversation mean.
     """
-    steps = [move_periods(step, periods or {}, chinese) for step in put_in_place(program.steps)]
+    named = [name_rates(step, program.rates, int(chinese)) for step in put_in_place(program.steps)]
+    steps = [move_periods(step, periods or {}, chinese) for step in named]
     phrases = [write_node(step, int(chinese)) for step in steps]
     if not phrases or not all(phrases):
         return ""
@@ -83,6 +90,18 @@ def fill_places(node: Node, values: Sequence[Node]) -> Node:
             return replace(node, arguments=tuple(fill_places(one, values) for one in arguments))
         case _:
             return node
+
+
+def name_rates(node: Node, rates: Collection[str], place: int) -> Node:
+    """Return a part whose exchange rates name both currencies: "yen" alone may be priced in anything."""
+    if not isinstance(node, Call):
+        return node
+    if node.name == SERIES and node.words in rates:
+        # Words that name the euro themselves stay as they are.
+        euro, phrase = (load_phrases()[key][place] for key in ("euro", "euro_rate"))
+        text = node.words if euro in node.words.casefold() else phrase.format(GENITIVE.sub("", node.words))
+        return Quote(text)
+    return replace(node, arguments=tuple(name_rates(one, rates, place) for one in node.arguments))
 
 
 def move_periods(node: Node, periods: Mapping[str, str], chinese: bool) -> Node:

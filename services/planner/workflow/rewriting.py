@@ -21,15 +21,20 @@ from fathom.services.planner.model.slots import ReadText, restore_text
 from fathom.services.planner.questions.completing import (
     PROGRAM,
     Completed,
-    complete_by_program,
-    complete_by_slots,
+    FollowUp,
     complete_names,
+    guess,
     has_data,
+    is_complete,
+    is_confirmed,
+    list_candidates,
+    stands_alone,
 )
+from fathom.services.planner.questions.leaning import find_leaning
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.referents import name_referent
 from fathom.services.planner.questions.routing import find_chart
-from fathom.services.planner.reader import Reader, select_names
+from fathom.services.planner.reader import NAMED, Reader, select_names
 from fathom.services.planner.workflow.model_rewriting import (
     MAX_QUESTION_CHARS,
     ModelReading,
@@ -124,14 +129,15 @@ class Rewriter:
         if (made.is_sure and made.text == question) or (said is not None and not made.is_sure):
             return Reading(question, asked=asked, read=asked)
         if not made.is_sure:
-            return Reading(made.text, made.method, seen.text, made.options, asks_back=may_ask, asked=asked)
+            unclear = made.unclear or seen.text
+            return Reading(made.text, made.method, unclear, made.options, asks_back=may_ask, asked=asked)
         texts = (*(text.text for text in before), seen.text) if made.method == PROGRAM else ()
         return Reading(made.text, made.method, asked=asked, program_texts=texts)
 
     async def _complete(self, seen: ReadText, before: Sequence[ReadText], as_of: Any = None) -> Completed:
         """Return a follow-up behind earlier questions made whole without a model, as a guess where that is unsure."""
         if not before:
-            return Completed(seen.text)
+            return await self._complete_first(seen)
         if named := name_referent(seen, before):
             read = select_names(await self.reader.read(named, as_of))
             made = complete_names(await self._complete_named(read, before, as_of), read, before[-1]) if read else None
@@ -139,21 +145,36 @@ class Rewriter:
                 return made
         return await self._complete_named(seen, before, as_of)
 
+    async def _complete_first(self, seen: ReadText) -> Completed:
+        """Return a question behind small talk as it stands, as a guess where it leans on a question that was not."""
+        if not find_leaning(seen) or any(not slot.is_measure for slot in seen.of(NAMED)):
+            return Completed(seen.text)
+        kind = await self.classifier.classify_one(ROUTE, seen.text, KIND)
+        is_own = not kind.label or (kind.label in OWN_WORDS and kind.probability >= OWN_SURE)
+        return Completed(seen.text, is_sure=is_own)
+
     async def _complete_named(self, seen: ReadText, before: Sequence[ReadText], as_of: Any) -> Completed:
         """Return the same of a follow-up that points to no name by a pronoun."""
+        if is_complete(seen):
+            return Completed(seen.text)
         last = before[-1]
-        if by_slots := complete_by_slots(seen, last):
-            return by_slots
         # Answers are left out: the reader has learnt from questions, and a figure of an answer draws it to
         # calculations with that.
-        asked, former, chart, kind = await asyncio.gather(
+        program, former, chart, kind = await asyncio.gather(
             self.reader.read_program(seen.text, [text.text for text in before], as_of),
             self.reader.read_program(last.text, (), as_of),
             find_chart(seen.text, self.classifier),
             self.classifier.classify_one(ROUTE, seen.text, KIND),
         )
         is_own = kind.label in OWN_WORDS and kind.probability >= OWN_SURE
-        return complete_by_program(seen, last, asked, former, is_drawn=bool(chart), is_own=is_own)
+        read = FollowUp(seen, last, program, former, bool(chart), is_own)
+        if stands_alone(read):
+            return Completed(seen.text)
+        for candidate in list_candidates(read):
+            alone = await self.reader.read_program(candidate.text, (), as_of)
+            if is_confirmed(candidate, read, alone):
+                return Completed(candidate.text, candidate.method)
+        return guess(read)
 
     async def _read_turns(self, pairs: Sequence[tuple[str, str]], as_of: Any = None) -> list[ReadText]:
         """Return the earlier questions that are about data, each whole."""

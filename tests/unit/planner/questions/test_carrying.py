@@ -7,7 +7,7 @@ import pytest
 from fathom.core.errors import CorruptData
 from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.questions.carrying import carry, exchange_words
+from fathom.services.planner.questions.carrying import carry, exchange_words, is_likely, is_supported
 from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING
 from fathom.services.planner.questions.wording import write_question
 
@@ -45,7 +45,11 @@ def make(text: str, program: str, confidence: float = 0.95, gaps: frozenset[str]
 def complete(
     follow_up: str, program: str, *leaning: str, last: str = LAST, former: str = FORMER, **marks: object
 ) -> str:
-    return carry(make(follow_up, program, **marks), make(last, former), leaning, chinese=False)  # type: ignore[arg-type]
+    asked, before = make(follow_up, program, **marks), make(last, former)  # type: ignore[arg-type]
+    if not is_supported(asked, before, leaning):
+        return ""
+    exchanged, in_words = carry(asked, before, chinese=False)
+    return exchanged or in_words
 
 
 @pytest.mark.parametrize(
@@ -119,9 +123,13 @@ def test_the_time_that_an_answer_has_found_is_not_asked_for_again() -> None:
     assert complete("volatility of Lilly then?", nested, REFERRING, last=last, former=former) == ""
 
 
-def test_an_unlikely_program_and_one_with_an_unreadable_period_are_not_used() -> None:
+def test_an_unlikely_program_is_no_likely_one_and_one_with_an_unreadable_period_is_not_used() -> None:
     program = 'ret(within(series("Lilly", LLY), "2020"))'
-    assert complete("and Lilly?", program, confidence=0.8) == ""
+    likely, unlikely = (make("and Lilly?", program, confidence).program for confidence in (0.8, 0.79))
+    assert likely
+    assert unlikely
+    assert is_likely(likely)
+    assert not is_likely(unlikely)
     assert complete("and Lilly?", program, gaps=frozenset({"PERIOD"})) == ""
     assert complete("and Lilly?", program, gaps=frozenset({"UNKNOWN_SERIES"})) == "What was Lilly's return in 2020?"
 

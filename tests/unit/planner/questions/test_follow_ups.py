@@ -16,7 +16,8 @@ from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.questions.completing import SLOTS, Completed, complete_by_program, complete_by_slots
+from fathom.services.planner.questions.completing import SLOTS, FollowUp, guess, is_complete
+from fathom.services.planner.questions.exchanging import exchange_slots
 from fathom.services.planner.questions.leaning import COMPARING, REFERRING, REMOVING, find_leaning
 from fathom.services.planner.workflow.rewriting import (
     ASKS,
@@ -72,15 +73,16 @@ def value_of(kind: SlotKind, text: str) -> str:
 def test_what_a_follow_up_names_takes_the_one_place_of_its_kind(
     turn: tuple[str, str], question: str, whole: str
 ) -> None:
-    assert complete_by_slots(read(question), read(turn[0])) == Completed(whole, SLOTS)
+    found = exchange_slots(read(question), read(turn[0]))
+    assert found is not None
+    assert found.text == whole
 
 
 @pytest.mark.parametrize(
     ("turn", "question"),
     [
-        # More than its slots, a referring word, nothing at all.
+        # More than its slots, nothing at all.
         (PFIZER, "how bumpy was 2021?"),
-        (PFIZER, "and its volatility?"),
         (PFIZER, "Why?"),
         (PFIZER, "And Zoom's?"),
         # One for two, two for one, the same again.
@@ -97,7 +99,7 @@ def test_what_a_follow_up_names_takes_the_one_place_of_its_kind(
     ],
 )
 def test_anything_else_is_no_exchange(turn: tuple[str, str], question: str) -> None:
-    assert complete_by_slots(read(question), read(turn[0])) is None
+    assert exchange_slots(read(question), read(turn[0])) is None
 
 
 @pytest.mark.parametrize(
@@ -109,14 +111,16 @@ def test_anything_else_is_no_exchange(turn: tuple[str, str], question: str) -> N
         "unemployment volatility in 2020",
     ],
 )
-def test_a_whole_question_stays_as_it_is(question: str) -> None:
-    assert complete_by_slots(read(question), read(PFIZER[0])) == Completed(question)
+async def test_a_whole_question_stays_as_it_is(question: str) -> None:
+    assert is_complete(read(question))
+    found = await make_rewriter().rewrite(question, make_history(PFIZER))
+    assert (found.question, found.method, found.asks_back) == (question, "", False)
 
 
 def test_a_guess_names_what_the_follow_up_lacks_and_each_of_several() -> None:
-    found = complete_by_program(read("how bumpy was it?"), read(PFIZER[0]), None, None)
+    found = guess(FollowUp(read("how bumpy was it?"), read(PFIZER[0])))
     assert (found.text, found.is_sure) == ("how bumpy was it (Pfizer, maximum drawdown, 2020)?", False)
-    of_two = complete_by_program(read("它的波动率呢？"), read(APPLE[0]), None, None)
+    of_two = guess(FollowUp(read("它的波动率呢？"), read(APPLE[0])))
     assert of_two.options == (
         "它的波动率呢（苹果和微软，2019年）？",
         "它的波动率呢（苹果，2019年）？",
@@ -134,8 +138,9 @@ def test_names_that_hold_a_leaning_word_lean_on_nothing() -> None:
 def test_words_read_as_an_indicator_and_as_a_measure_are_exchanged_once() -> None:
     last, asked = read(PFIZER[0]), read("and the volatility?")
     twice = (*asked.slots, replace(asked.slots[0], kind=SlotKind.MEASURE, value="std"))
-    found = complete_by_slots(replace(asked, slots=twice), last)
-    assert found == Completed("What was Pfizer's volatility in 2020?", SLOTS)
+    found = exchange_slots(replace(asked, slots=twice), last)
+    assert found is not None
+    assert found.text == "What was Pfizer's volatility in 2020?"
 
 
 MICROSOFT = ("Compare the return of Apple and Microsoft in 2019", "89 % and 58 % [1].")
@@ -212,22 +217,31 @@ def make_history(*turns: tuple[str, str]) -> list[Message]:
 class ProgramLexicon(Lexicon):
     """Reader that knows the programs of the last question and of the follow-up."""
 
-    def __init__(self, program: str, confidence: float) -> None:
+    def __init__(self, program: str, confidence: float, alone: str | None = None, **marks: tuple[str, ...]) -> None:
         super().__init__()
-        self._program, self._confidence = program, confidence
+        self._program, self._confidence, self._marks = program, confidence, marks
+        # What a rewritten question computes by itself; by default the same.
+        self._alone = program if alone is None else alone
         self.asked: list[tuple[str, ...]] = []
 
     async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: object = None) -> ReadProgram | None:
         self.asked.append((*earlier, text))
-        program, confidence = (self._program, self._confidence) if earlier else (DRAWDOWN, 0.97)
-        return ReadProgram(read(text), Program("calculation", parse_steps(program), confidence, 1.0))
+        if earlier:
+            found = Program("calculation", parse_steps(self._program), self._confidence, 1.0)
+            found = replace(found, left_out=self._marks.get("left_out", ()), unread=self._marks.get("unread", ()))
+        else:
+            steps = parse_steps(DRAWDOWN if text == PFIZER[0] else self._alone)
+            found = Program("calculation", steps, 0.97, 1.0)
+        return ReadProgram(read(text), found)
 
 
 DRAWDOWN = 'drawdown(within(series("Pfizer", PFE), "2020"))'
 
 
-async def rewrite_with(follow_up: str, program: str, confidence: float) -> tuple[Reading, ProgramLexicon]:
-    reader = ProgramLexicon(program, confidence)
+async def rewrite_with(
+    follow_up: str, program: str, confidence: float = 0.95, alone: str | None = None, **marks: tuple[str, ...]
+) -> tuple[Reading, ProgramLexicon]:
+    reader = ProgramLexicon(program, confidence, alone, **marks)
     return await replace(make_rewriter(), reader=reader).rewrite(follow_up, make_history(PFIZER)), reader
 
 
@@ -277,12 +291,65 @@ async def test_a_program_with_words_of_its_own_outweighs_the_sound_of_small_talk
 
 async def test_a_follow_up_whose_program_is_unlikely_is_asked_back() -> None:
     program = 'vol(within(series("Pfizer", PFE), "2020"))'
-    found, _ = await rewrite_with("how bumpy was it?", program, 0.8)
+    found, _ = await rewrite_with("how bumpy was it?", program, 0.75)
     assert (found.asks_back, found.reference, found.program_texts) == (True, "how bumpy was it?", ())
     guess = "how bumpy was it (Pfizer, maximum drawdown, 2020)?"
     assert found.options == (guess, "What was the volatility of Pfizer in 2020?")
     likely, _ = await rewrite_with("how bumpy was it?", program, 0.9)
     assert (likely.asks_back, likely.question) == (False, "What was the volatility of Pfizer in 2020?")
+
+
+LILLY = 'drawdown(within(series("Lilly", LLY), "2020"))'
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "alone", "marks"),
+    [
+        # The rewritten question computes something else by itself.
+        ("and Lilly?", 'maximum(within(series("Lilly", LLY), "2020"))', {}),
+        # A word of the follow-up that nothing accounts for, and a name that no step uses.
+        ("Lilly thrown in", LILLY, {"unread": ("thrown",)}),
+        ("and Lilly by Zoom's?", LILLY, {"left_out": ("Zoom's",)}),
+    ],
+)
+async def test_what_two_readings_do_not_agree_on_is_asked_back(
+    follow_up: str, alone: str, marks: dict[str, tuple[str, ...]]
+) -> None:
+    found, _ = await rewrite_with(follow_up, LILLY, 0.95, alone, **marks)
+    assert found.asks_back
+    assert found.reference == next(iter(marks.values()), (follow_up,))[0]
+
+
+async def test_a_word_that_a_function_is_called_by_is_accounted_for() -> None:
+    program = 'drawdown(within(series("Pfizer", PFE), later("2020", 1, year)))'
+    found, _ = await rewrite_with("and a year later?", program, unread=("later",))
+    assert (found.asks_back, found.question) == (False, "What was the maximum drawdown of Pfizer in 2021?")
+
+
+@pytest.mark.parametrize(
+    ("turn", "question", "whole"),
+    [
+        (MICROSOFT, "I meant gold, not Microsoft", "Compare the return of Apple and gold in 2019"),
+        (APPLE, "把微软换成谷歌", "比较苹果和谷歌2019年的收益率"),
+        (APPLE, "把苹果换成谷歌", "比较谷歌和微软2019年的收益率"),
+    ],
+)
+def test_the_one_of_two_names_that_the_last_question_has_is_replaced(
+    turn: tuple[str, str], question: str, whole: str
+) -> None:
+    found = exchange_slots(read(question), read(turn[0]))
+    assert found is not None
+    assert (found.text, found.is_explicit) == (whole, True)
+
+
+def test_a_name_behind_a_word_of_the_last_question_takes_only_the_place_behind_that() -> None:
+    assert exchange_slots(read("per gold?"), read("Apple per euro in 2018")) is None
+
+
+async def test_a_calculation_read_into_words_with_a_time_is_no_small_talk() -> None:
+    reader = ProgramLexicon('vol(within(series("Pfizer", PFE), "2019"))', 0.4)
+    rewriter = replace(make_rewriter(), reader=reader, classifier=SmallTalk())
+    assert (await rewriter.rewrite("I should be grateful for 2019 as well", make_history(PFIZER))).asks_back
 
 
 async def test_what_may_not_be_asked_back_is_a_guess_by_name() -> None:
@@ -307,6 +374,20 @@ async def test_an_answer_with_sources_was_about_data() -> None:
 async def test_behind_small_talk_nothing_is_completed() -> None:
     found = await make_rewriter().rewrite("and Lilly?", make_history(("hello", "Hello, what would you like to know?")))
     assert (found.question, found.asks_back, found.method) == ("and Lilly?", False, "")
+
+
+class FollowUps(SmallTalk):
+    """Classifier that takes everything for a follow-up."""
+
+    async def classify_one(self, head: str, text: str, grouping: str = KIND) -> Verdict:
+        return Verdict("follow_up", 0.99, is_sure=True)
+
+
+async def test_what_leans_on_a_question_that_was_not_asked_is_asked_back() -> None:
+    hello = make_history(("hello", "Hello, what would you like to know?"))
+    rewriter = replace(make_rewriter(), classifier=FollowUps())
+    assert (await rewriter.rewrite("Same again, but for 2012.", hello)).asks_back
+    assert not (await rewriter.rewrite("and Lilly?", hello)).asks_back
 
 
 async def test_without_a_language_model_the_slots_rewrite() -> None:
