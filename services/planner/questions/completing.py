@@ -52,8 +52,8 @@ class FollowUp:
     is_own: bool = False
 
     @property
-    def meant(self) -> Program | None:
-        """Return the program, None without one."""
+    def own_program(self) -> Program | None:
+        """Return the program of the follow-up, None without one."""
         return self.program.program if self.program is not None else None
 
     @property
@@ -79,7 +79,7 @@ def is_complete(asked: ReadText) -> bool:
 
 def stands_alone(read: FollowUp) -> bool:
     """Return whether a follow-up is meant as it stands: it is said to the assistant, or takes nothing from before."""
-    asked, meant = read.asked, read.meant
+    asked, meant = read.asked, read.own_program
     if read.is_own and not read.is_drawn and not asked.of(ENTITY + TOPIC):
         # A calculation may be read into small talk, but one with something of its own is none.
         return meant is None or meant.kind != CALCULATION or not (asks_anew(read) or asked.slots)
@@ -90,7 +90,7 @@ def stands_alone(read: FollowUp) -> bool:
 def asks_anew(read: FollowUp) -> bool:
     """Return whether the program of a follow-up computes something else than the last question did."""
     before = read.former.program if read.former is not None else None
-    return read.meant is not None and (before is None or read.meant.meaning != before.meaning)
+    return read.own_program is not None and (before is None or read.own_program.meaning != before.meaning)
 
 
 def list_candidates(read: FollowUp) -> tuple[Candidate, ...]:
@@ -118,7 +118,7 @@ def is_confirmed(candidate: Candidate, read: FollowUp, alone: ReadProgram | None
     exchange of two names that both are said, or one by a follow-up whose program says nothing of it, has to compute
     what the last question did, of the other thing.
     """
-    meant, made, exchange = read.meant, alone.program if alone is not None else None, candidate.exchange
+    meant, made, exchange = read.own_program, alone.program if alone is not None else None, candidate.exchange
     if exchange is not None and (exchange.is_explicit or not speaks_of(exchange, read)):
         before = read.former.program if read.former is not None else None
         if before is None:
@@ -139,15 +139,15 @@ def is_confirmed(candidate: Candidate, read: FollowUp, alone: ReadProgram | None
 
 def speaks_of(exchange: Exchange, read: FollowUp) -> bool:
     """Return whether the follow-up's program computes anything with what is exchanged."""
-    if read.meant is None or read.meant.kind != CALCULATION or not asks_anew(read):
+    if read.own_program is None or read.own_program.kind != CALCULATION or not asks_anew(read):
         return False
-    return not any(new.text in words for _, new in exchange.pairs for words in read.meant.left_out)
+    return not any(new.text in words for _, new in exchange.pairs for words in read.own_program.left_out)
 
 
 def keeps_topics(read: FollowUp, alone: ReadProgram) -> bool:
     """Return whether a candidate that repeats the last calculation also says of what, as the last question did."""
     before = read.former.program if read.former is not None else None
-    if read.meant is None or before is None or read.meant.functions != before.functions:
+    if read.own_program is None or before is None or read.own_program.functions != before.functions:
         return True
     if read.asked.of(TOPIC) or read.asked.of(UNKNOWN):
         return True
@@ -159,7 +159,7 @@ def guess(read: FollowUp) -> Completed:
     best, *others = list_options(read.asked, read.last, read.program, read.is_chinese)
     # The follow-up as it stands is no choice.
     options = tuple(text for text in (best, *others) if text != read.asked.text)
-    unclear = [*list_unread(read.meant), *read.meant.left_out] if read.meant is not None else []
+    unclear = [*list_unread(read.own_program), *read.own_program.left_out] if read.own_program is not None else []
     said = [words for words in unclear if words in read.asked.text]
     return Completed(best, SLOTS, is_sure=False, options=options, unclear=", ".join(dict.fromkeys(said)))
 
