@@ -124,8 +124,9 @@ kind-down: dev ## Removes that cluster
 
 docs: dev ## Builds the site into dist/site, with mkdocs in an environment of its own
 	"$(BIN)/python" docs/reference.py docs/reference
-	@test -x "$(STATE)/.venv-docs/bin/mkdocs" || { "$(BIN)/uv" venv --quiet --clear "$(STATE)/.venv-docs" && \
-	  "$(BIN)/uv" pip install --quiet --python "$(STATE)/.venv-docs/bin/python" --requirement docs/requirements.txt; }
+	@# With pip: uv reads none of its settings for mirrors and certificates.
+	@test -x "$(STATE)/.venv-docs/bin/mkdocs" || { "$(BIN)/python" -m venv --clear "$(STATE)/.venv-docs" && \
+	  "$(STATE)/.venv-docs/bin/python" -m pip install --quiet --disable-pip-version-check --requirement docs/requirements.txt; }
 	"$(STATE)/.venv-docs/bin/mkdocs" build --strict
 
 bench: dev data ## Prints the benchmarks' figures and ratios
