@@ -57,6 +57,11 @@ class FollowUp:
         return self.program.program if self.program is not None else None
 
     @property
+    def former_program(self) -> Program | None:
+        """Return the program of the last question, None without one."""
+        return self.former.program if self.former is not None else None
+
+    @property
     def is_chinese(self) -> bool:
         """Return whether the follow-up or the last question is Chinese."""
         return "zh" in (language_of(self.asked.text), language_of(self.last.text))
@@ -83,13 +88,13 @@ def stands_alone(read: FollowUp) -> bool:
     if read.is_own and not read.is_drawn and not asked.of(ENTITY + TOPIC):
         # A calculation may be read into small talk, but one with something of its own is none.
         return meant is None or meant.kind != CALCULATION or not (asks_anew(read) or asked.slots)
-    before = read.former.program if read.former is not None else None
+    before = read.former_program
     return bool(meant and before and not find_leaning(asked) and takes_nothing(meant, before, asked))
 
 
 def asks_anew(read: FollowUp) -> bool:
     """Return whether the program of a follow-up computes something else than the last question did."""
-    before = read.former.program if read.former is not None else None
+    before = read.former_program
     return read.own_program is not None and (before is None or read.own_program.meaning != before.meaning)
 
 
@@ -120,7 +125,7 @@ def is_confirmed(candidate: Candidate, read: FollowUp, alone: ReadProgram | None
     """
     meant, made, exchange = read.own_program, alone.program if alone is not None else None, candidate.exchange
     if exchange is not None and (exchange.is_explicit or not speaks_of(exchange, read)):
-        before = read.former.program if read.former is not None else None
+        before = read.former_program
         if before is None:
             # Nothing computes the last question either, so that its words are all there is.
             return not find_leaning(read.asked)
@@ -146,7 +151,7 @@ def speaks_of(exchange: Exchange, read: FollowUp) -> bool:
 
 def keeps_topics(read: FollowUp, alone: ReadProgram) -> bool:
     """Return whether a candidate that repeats the last calculation also says of what, as the last question did."""
-    before = read.former.program if read.former is not None else None
+    before = read.former_program
     if read.own_program is None or before is None or read.own_program.functions != before.functions:
         return True
     if read.asked.of(TOPIC) or read.asked.of(UNKNOWN):
