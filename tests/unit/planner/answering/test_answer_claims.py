@@ -59,8 +59,8 @@ def verifier() -> Verifier:
         ("The pandemic led to higher prices of Apple [1].", "cannot show a cause"),
         ("Apple rose because of a lower corporate tax [3].", "does not give this cause"),
         # Material 2 has totals alone; the years are in the table that the answer did not cite.
-        ("Apple returned more in every year [2].", "the tables say the opposite for 2021"),
-        ("Apple returned more than Microsoft in every year [1].", "the tables say the opposite for 2021"),
+        ("Apple returned more in every year [2].", "the tables say otherwise"),
+        ("Apple returned more than Microsoft in every year [1].", "the tables say otherwise"),
         ("Microsoft (105.6%) returned more than Apple (225.0%) [2].", "the numbers say the opposite"),
         ("微软(105.6%)的收益率比苹果(225.0%)高[2]。", "the numbers say the opposite"),
     ],

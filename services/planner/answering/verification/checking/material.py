@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.services.planner.answering.verification.comparison.comparisons import ComparisonCheck
-from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.evidence import Source, index_line
 from fathom.services.planner.answering.verification.lookup import add_acronyms
 from fathom.services.planner.model.episode import MaterialKind
@@ -44,5 +43,5 @@ class CheckedMaterial:
         # Answers cite the same few sources again and again.
         key = tuple(source.number for source in used)
         if key not in self._checks:
-            self._checks[key] = ComparisonCheck(Tables(used, self.known), self.known)
+            self._checks[key] = ComparisonCheck(used, self.known)
         return self._checks[key]

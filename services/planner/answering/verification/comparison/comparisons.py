@@ -26,7 +26,6 @@ from fathom.services.planner.answering.verification.comparison.multiples import 
 )
 from fathom.services.planner.answering.verification.comparison.order import find_disorder
 from fathom.services.planner.answering.verification.comparison.parts import (
-    EVERY,
     JOINT,
     OPPOSITE,
     PART,
@@ -38,6 +37,8 @@ from fathom.services.planner.answering.verification.comparison.parts import (
     list_relations,
     split_clauses,
 )
+from fathom.services.planner.answering.verification.comparison.quantified import QuantifiedCheck
+from fathom.services.planner.answering.verification.comparison.quantifiers import Quantity, find_quantity
 from fathom.services.planner.answering.verification.comparison.readings import (
     FALL,
     align_merit,
@@ -58,14 +59,15 @@ from fathom.services.planner.answering.verification.comparison.relations import 
     split_operands,
 )
 from fathom.services.planner.answering.verification.comparison.sides import (
-    ONE_BEFORE,
     SideCheck,
     cut_statement,
     list_ratios,
 )
 from fathom.services.planner.answering.verification.comparison.superlatives import SuperlativeCheck
 from fathom.services.planner.answering.verification.events import NEGATION
+from fathom.services.planner.answering.verification.evidence import Source
 from fathom.services.planner.answering.verification.numbers import CURRENCIES
+from fathom.services.planner.answering.verification.typed.programs import Programs
 from fathom.services.planner.answering.verification.units import has_unit
 
 # "the highest of the two", 两只中: what is compared is named before, so the sentence need not name it again.
@@ -76,7 +78,7 @@ OF_THEM = re.compile(
 # "No month had a higher rate than May", 没有一个月比5月高: May is the highest.
 NONE = re.compile(r"\b(?:no|never|none|not once)\b|没有(?:一|哪|任何)|从未|从来没有|无一", re.IGNORECASE)
 # "every year except 2020": what follows is left out of the periods that are compared.
-EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
+EXCEPTION = re.compile(r"\b(?:except(?:ed)?|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
 # Shares of several columns, their sums, and parts of a group.
 BEYOND = re.compile(
     r"\b(?:share|proportion|ratio|part) of\b|\brelative to\b|\bper (?:head|capita)\b|"
@@ -90,9 +92,10 @@ BEYOND = re.compile(
 class ComparisonCheck:
     """Check of the comparisons of sentences that cite some sources."""
 
-    def __init__(self, tables: Tables, known: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, sources: Sequence[Source], known: Mapping[str, tuple[str, ...]]) -> None:
         """Create the check; ``known`` has the names of all entities of the run."""
-        self.tables = tables
+        self.tables = tables = Tables(sources, known)
+        self._quantified = QuantifiedCheck(tables, Programs(sources), known)
         self._sides, self._superlatives = SideCheck(tables, known), SuperlativeCheck(tables, known)
         # "Best Buy" compares nothing.
         self._comparing = [(name, key) for key, names in known.items() for name in names if find_relations(name)]
@@ -102,8 +105,15 @@ class ComparisonCheck:
         for name, key in self._comparing:
             if len(key) <= len(name):
                 sentence = replace(sentence, text=sentence.text.replace(name, key.ljust(len(name))))
+        whole = Clause(0, sentence.text, sentence.moments, sentence.numbers)
         for clause in split_clauses(sentence):
-            found = list(self._list_comparisons(clause, sentence))
+            quantity = None if EXCEPTION.search(clause.text) else find_quantity(clause.text)
+            why = self._quantified.judge(clause, quantity, whole) if quantity else None
+            found = [make_comparison(clause, quantity, why)] if quantity else []
+            if why is None:
+                # Its parts may contradict a quantified statement that is not read, and cannot prove it.
+                others = list(self._list_comparisons(clause, sentence))
+                found = [one for one in others if one.why] or found or others
             false = [one for one in found if one.why]
             undecided = [one for one in found if one.why is None]
             yield from (false or undecided or found)[:1]
@@ -248,15 +258,12 @@ class ComparisonCheck:
         if relation.is_superlative or (among and split_operands(clause.text, relation) is None):
             return self._superlatives.judge(clause, relation, among, sentence)
         spans = split_operands(clause.text, relation)
-        every = EVERY.search(clause.text)
-        if spans is None and not every:
+        if spans is None:
             return None
-        left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        left, right = (clause.inside(span) for span in spans)
         right = cut_statement(right)
         left, right = self._sides.turn_relative(clause, left, right, relation)
-        if every and ONE_BEFORE.search(right.text):
-            return self._sides.judge_steps(left, relation)
-        bound = self._sides.judge_bound(clause, left, right, relation) if spans else None
+        bound = self._sides.judge_bound(clause, left, right, relation)
         if bound:
             return bound
         one, other = pick_pair(left, right, clause, relation)
@@ -284,6 +291,6 @@ class ComparisonCheck:
         return bool(series) and all(one.is_adverse for one in series)
 
 
-def make_comparison(clause: Clause, words: Relation | Multiple, why: str | None) -> Comparison:
+def make_comparison(clause: Clause, words: Relation | Multiple | Quantity, why: str | None) -> Comparison:
     """Return the comparison of some words of a clause."""
     return Comparison(clause.start + words.start, clause.start + words.end, why)

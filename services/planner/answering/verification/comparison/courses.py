@@ -9,14 +9,12 @@ from fathom.services.planner.answering.verification.comparison.measuring import 
     CHANGE,
     Tables,
     measure_period,
-    split_periods,
 )
 from fathom.services.planner.answering.verification.comparison.parts import (
     OPPOSITE,
     Clause,
     Comparison,
     find_scopes,
-    find_unit,
     is_stated,
 )
 from fathom.services.planner.answering.verification.dates import Moment
@@ -42,19 +40,18 @@ def judge_direction(tables: Tables, clause: Clause) -> Comparison | None:
     if bool(ways[0]) == bool(ways[1]) or any(is_stated(number) for number in clause.numbers):
         return None
     way, match = (1, ways[0]) if ways[0] else (-1, ways[1])
-    scopes, unit = drop_wider(find_scopes(clause)), find_unit(clause.text)
+    scopes = drop_wider(find_scopes(clause))
     series = tables.find_series(clause.text) or (tables.series if len(tables.series) == 1 else [])
     if match is None or not scopes or (len(series) > 1 and len({one.name.rpartition(".")[2] for one in series}) > 1):
         return None
     is_decided = False
     for one in series:
-        for scope in scopes if not unit else scopes[-1:]:
-            for period in split_periods(one, scope, unit) if unit else [scope]:
-                values = measure_period(one, period, CHANGE)
-                if values and all(way * value < 0 for value in values.values()):
-                    why = f"{one.name} went the other way in {period.text}"
-                    return Comparison(clause.start + match.start(), clause.start + match.end(), why)
-                is_decided = is_decided or bool(values)
+        for scope in scopes:
+            values = measure_period(one, scope, CHANGE)
+            if values and all(way * value < 0 for value in values.values()):
+                why = f"{one.name} went the other way in {scope.text}"
+                return Comparison(clause.start + match.start(), clause.start + match.end(), why)
+            is_decided = is_decided or bool(values)
     return Comparison(clause.start + match.start(), clause.start + match.end(), "") if is_decided else None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fathom.domain.text.numerals import NUMBER_WORDS
 from fathom.services.planner.answering.verification.comparison.relations import load_lexicon
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.events import STEM, extract_words
@@ -19,6 +20,7 @@ from fathom.services.planner.answering.verification.numbers import Number, is_cl
 from fathom.services.planner.model.episode import MaterialKind
 
 LEVEL, CHANGE, MEAN, VOLATILITY, DRAWDOWN = "level", "change", "mean", "volatility", "drawdown"
+COUNTED_TIME = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})(?=-(?:year|month|week|day)\b)", re.IGNORECASE)
 PRINTED_ROW, ROW_SERIES = re.compile(r"\{[^{}]*\}"), re.compile(r'"series": ?"([^"]*)"')
 # A value and its date as the finance library names them: "min" beside "min_date" or "min_period", "below_run" beside
 # "below_run_end".
@@ -54,8 +56,14 @@ class Tables:
         """Return the entities of the columns."""
         return list(dict.fromkeys(one.entity for one in self.series if one.entity))
 
+    def find_entities(self, text: str) -> list[str]:
+        """Return the entities that a text names."""
+        return list(find_mentions(text, self._known))
+
     def find_series(self, text: str) -> list[Series]:
         """Return the columns that a text names by their measure and entity; [] when it names neither."""
+        # "The ten-year yield" is the one that its title counts in digits.
+        text = COUNTED_TIME.sub(lambda match: str(NUMBER_WORDS[match.group().lower()]), text)
         mentioned, words = find_mentions(text, self._known), {word[:STEM] for word in extract_words(text)}
         of_measure = [one for one in self.series if self._stems[one.name] & words]
         of_entity = [one for one in self.series if one.entity in mentioned]

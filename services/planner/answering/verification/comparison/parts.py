@@ -17,14 +17,7 @@ CLAUSES = re.compile(r"[;；。]|\.\s|[,，]?\s*\b(?:while|whereas|but|although|
 PART = re.compile(r"[,，:：]")
 # Between ups and downs: "grew in 2007 and shrank in 2008".
 JOINT = re.compile(r"[,，]|\band\b|\bthen\b|而", re.IGNORECASE)
-# "in each of the five years", 每个季度: the comparison holds for every period of this unit, not for their sum.
-EVERY = re.compile(
-    r"\b(?:every|each|all)\s+(?:single\s+|calendar\s+|the\s+)*(?:(?:two|three|four|five|six|ten|twelve)\s+)?"
-    r"(year|quarter|month|day)s?\b|[每各](?:一|个)*(?:自然)?(年|季度|月|日)|(?<=个)(年|季度|月)(?:份)?[^，。]{0,6}都",
-    re.IGNORECASE,
-)
 OPPOSITE = "the numbers say the opposite"
-UNITS = {"年": "year", "季度": "quarter", "月": "month", "日": "day"}
 # Days of the longest period of each unit.
 LENGTHS = ((1, "day"), (31, "month"), (92, "quarter"), (366, "year"))
 
@@ -109,13 +102,6 @@ def is_list(text: str, found: Moment) -> bool:
     """Return whether two dates are joined by "and" without "between": two periods and no range."""
     joined = re.search(r"\band\b|[和与及、]", found.text) is not None
     return joined and not re.search(r"\bbetween\b|[在从]", text[: found.start], re.IGNORECASE)
-
-
-def find_unit(text: str) -> str:
-    """Return the unit of "every year" or 各月; "" without one."""
-    match = EVERY.search(text)
-    word = next((group for group in match.groups() if group), "").lower() if match else ""
-    return UNITS.get(word, word)
 
 
 def is_stated(number: Number) -> bool:

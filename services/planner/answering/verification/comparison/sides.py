@@ -6,7 +6,7 @@ Reasons are "" where a comparison holds, and None where nothing decides it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fathom.services.planner.answering.verification.comparison.measuring import (
     ANY,
@@ -16,12 +16,10 @@ from fathom.services.planner.answering.verification.comparison.measuring import 
     Values,
     measure_all,
     measure_period,
-    split_periods,
 )
 from fathom.services.planner.answering.verification.comparison.parts import (
     Clause,
     find_scopes,
-    find_unit,
     is_stated,
 )
 from fathom.services.planner.answering.verification.comparison.readings import (
@@ -79,29 +77,11 @@ class SideCheck:
         own = clause.inside((found[-1].end(), len(clause.text)))
         return own, clause.inside((0, found[-1].start()))
 
-    def judge_steps(self, left: Clause, relation: Relation) -> str | None:
-        """Return why not each period of a unit is above, or below, the one before it."""
-        series, scopes, unit = (
-            self._tables.find_series(left.text) or self._tables.series,
-            find_scopes(left),
-            find_unit(left.text),
-        )
-        if len(series) != 1 or not scopes or not unit:
-            return None
-        is_decided = False
-        for period in split_periods(series[0], choose_widest(scopes), unit):
-            changes = measure_period(series[0], period, CHANGE)
-            if changes and all(relation.sign * value < 0 for value in changes.values()):
-                return f"{series[0].name} went the other way in {period.text}"
-            is_decided = is_decided or bool(changes)
-        return "" if is_decided else None
-
     def compare(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> str | None:
         """Return why the tables contradict a comparison of two entities, measures or periods."""
         sides = self.find(left, right)
         if sides is None:
             return None
-        every = find_unit(clause.text)
         one, other = sides
         periods = find_scopes(left), find_scopes(right)
         if one is other and not (periods[0] and periods[1]):
@@ -113,15 +93,14 @@ class SideCheck:
         scopes: list[tuple[Moment | None, Moment | None]] = [*zip(before, after, strict=True)] or [(None, None)]
         if one is other and any(start == end for start, end in scopes):
             return None
-        pairs = [pair for scope in scopes for pair in pair_periods(one, other, scope, every)]
         statistic = choose_statistic(clause, relation)
-        falling, is_decided = is_decline(clause, relation), bool(pairs)
-        for start, end in pairs:
+        falling, is_decided = is_decline(clause, relation), True
+        for start, end in scopes:
             mine, theirs = self.measure((one, start, left), (other, end, right), statistic)
             if statistic in (LEVEL, ANY) and AT_END.search(clause.text):
                 mine, theirs = ({name: side[name] for name in side if name == "last"} for side in (mine, theirs))
             if is_opposite(mine, theirs, relation, falling):
-                return f"the tables say the opposite for {start.text if start and every else 'the period'}"
+                return "the tables say the opposite for the period"
             is_decided = is_decided and bool(mine.keys() & theirs.keys())
         return "" if is_decided else None
 
@@ -199,25 +178,6 @@ class SideCheck:
         if len(first) != 1 or len(second) != 1 or first[0].unit.split(" (")[0] != second[0].unit.split(" (")[0]:
             return None
         return first[0], second[0]
-
-
-def choose_widest(scopes: Sequence[Moment]) -> Moment:
-    """Return the longest of some periods, one with both ends if there is any."""
-    return max(scopes, key=lambda one: (bool(one.first and one.last), one.days))
-
-
-def pair_periods(
-    left: Series, right: Series, scopes: tuple[Moment | None, Moment | None], unit: str
-) -> Iterator[tuple[Moment | None, Moment | None]]:
-    """Yield the periods to compare: both whole ones, or those of a unit in turn."""
-    if not unit:
-        yield scopes
-        return
-    pairs = zip(split_periods(left, scopes[0], unit), split_periods(right, scopes[1], unit), strict=False)
-    for one, other in pairs:
-        # Months of two years go together in order, those of one by their name.
-        if scopes[0] != scopes[1] or one.text == other.text:
-            yield one, other
 
 
 def cut_statement(side: Clause) -> Clause:
