@@ -1,4 +1,4 @@
-"""Which part of a long text to summarise, with the terms of texts that are found again kept in memory."""
+"""Choose the part of a long text that is summarised, and keep the terms of texts that are found again."""
 
 from __future__ import annotations
 

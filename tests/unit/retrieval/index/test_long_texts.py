@@ -1,4 +1,4 @@
-"""Which part of a long text is summarised, at the first search and at later ones."""
+"""Long texts are summarised by the same part at the first search and at later ones."""
 
 from __future__ import annotations
 
