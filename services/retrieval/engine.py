@@ -28,6 +28,7 @@ from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
 from fathom.services.retrieval.corpus.whole_files import FileReader, add_whole_file
 from fathom.services.retrieval.documents.model import EVERYTHING, MAX_ID_CHARS, Document, Filter, hash64, hash_content
+from fathom.services.retrieval.index.long_texts import PartFinder
 from fathom.services.retrieval.index.text import summarise, tokenise
 from fathom.services.retrieval.serving.exposure_log import ExposureLog
 from fathom.services.retrieval.serving.query_execution import QueryExecutor
@@ -111,6 +112,7 @@ class Engine:
         self.corpora = CorpusRegistry(config, store, self.encoders, self._make_database)
         self._files = FileReader(OcrLimits(config.ocr_pages, config.ocr_pixels, config.ocr_seconds))
         self.executor = QueryExecutor(config, self.encoders)
+        self._parts = PartFinder()
         self._web = LazyWebCorpus(config.web)
         self._seen = ExposureLog(seen)
         self._lifetimes = make_lifetimes(store, config.max_own_mb << 20)
@@ -252,7 +254,8 @@ class Engine:
                 results.append(result)
                 continue
             wanted, limit = set(tokenise(query)), self._config.summary_chars
-            results.append([Hit(item, score, summarise(item.text, wanted, limit)) for item, score in result])
+            summaries = [summarise(item.text, wanted, limit, self._parts.find) for item, _ in result]
+            results.append([Hit(item, score, text) for (item, score), text in zip(result, summaries, strict=True)])
         return results
 
     async def fetch(

@@ -76,10 +76,13 @@ class Resolver:
     @cached_property
     def _lengths(self) -> dict[int, dict[str, list[str]]]:
         """Return the entities by the length of their names without a legal form, and by these names."""
-        cores = index((core_of(form), ident) for _, form, ident in self._forms)
-        return {
-            length: {core: ids for core, ids in cores.items() if len(core) == length} for length in set(map(len, cores))
-        }
+        return index_lengths((core_of(form), ident) for _, form, ident in self._forms)
+
+    @cached_property
+    def _formed_lengths(self) -> dict[int, dict[str, list[str]]]:
+        """Return the same of the names that have a legal form alone."""
+        cores = ((core_of(whole), whole, ident) for whole, _, ident in self._forms)
+        return index_lengths((core, ident) for core, whole, ident in cores if core != whole)
 
     @cached_property
     def _wholes(self) -> dict[str, list[str]]:
@@ -184,7 +187,14 @@ class Resolver:
     def _find_typo(self, text: str) -> list[Mention]:
         """Find names with one wrong, missing or extra character."""
         found, shown = self._scan(text, 24, self._list_similar, "typo", TYPO_CONFIDENCE), plain(text)[:MAX_SCAN]
-        return [item for item in found if not is_inside_name(shown, item.start, item.end, self._fillers)]
+        found = [item for item in found if not is_inside_name(shown, item.start, item.end, self._fillers)]
+        return [item for item in found if not self._is_of_longer(shown, item)]
+
+    def _is_of_longer(self, text: str, item: Mention) -> bool:
+        """Return whether a legal form right behind a Chinese match makes it the name of somebody else."""
+        form = LEGAL_FORM_NEXT.match(text, item.end) if is_chinese(text[item.start : item.end]) else None
+        whole = fold_case(text[item.start : form.end()]) if form else ""
+        return bool(whole) and not set(item.ids) & set(self._list_similar(whole))
 
     def _list_similar(self, window: str) -> list[str]:
         """Return entities whose name has one other character than the window, or is it but for the legal form."""
@@ -195,8 +205,10 @@ class Resolver:
         if len(core) < (MIN_TYPO if is_chinese(core) else MIN_TYPO + 1):
             return []
         near: list[tuple[float, str]] = []
+        # Beside a legal form stands the whole name: a slip from somebody's short one is another company.
+        lengths = self._formed_lengths if core != window and is_chinese(core) else self._lengths
         for length in range(max(MIN_TYPO, len(core) - 1), len(core) + 2):
-            names = self._lengths.get(length, {})
+            names = lengths.get(length, {})
             for name, slips, _ in process.extract_iter(core, names.keys(), scorer=OSA.distance, score_cutoff=1):
                 # The first letter of a word is the least often wrong: "trouble" is no misspelt rouble.
                 if not core[0].isascii() or core[0] == name[0]:
@@ -285,6 +297,14 @@ def index(pairs: Iterator[tuple[Key, str]]) -> dict[Key, list[str]]:
     for key, ident in dict.fromkeys(pairs):
         found[key].append(ident)
     return found
+
+
+def index_lengths(pairs: Iterator[tuple[str, str]]) -> dict[int, dict[str, list[str]]]:
+    """Return entities by the length of their names, and by these names."""
+    cores = index(pairs)
+    return {
+        length: {core: ids for core, ids in cores.items() if len(core) == length} for length in set(map(len, cores))
+    }
 
 
 def core_of(name: str) -> str:

@@ -106,10 +106,10 @@ class Planner:
             for owner in owners:
                 used.add(owner.id)
                 self._place_cell(owner, measure, query, plan)
+        # The country of a company that has them says nothing new.
+        homes = {entity.market for entity in entities if entity.id in used}
         for entity in entities:
-            # The country of a company that has them says nothing new.
-            is_home = entity.id in {one.market for one in entities if one.id in used}
-            if entity.id not in used and not is_home and specs:
+            if entity.id not in used and entity.id not in homes and specs:
                 plan.missing.append(report_no_series(entity, specs))
         return plan
 

@@ -1,11 +1,12 @@
 """Queries per second of ``/retrieve`` against Search-R1's server or a re-creation: same index, same weights, no cache.
 
 ``FATHOM_BENCH_SEARCH_R1`` names the file ``search_r1/search/retrieval_server.py`` of a checkout of Search-R1, which
-then runs unchanged beside the others, and is what the ratios compare with; its package ``datasets``, which this
-repository has no use for, is found by ``FATHOM_BENCH_SEARCH_R1_PACKAGES``, a folder of ``pip install --target``.
+then runs unchanged in place of the re-creations, and is what the ratios compare with; its package ``datasets``, which
+this repository has no use for, is found by ``FATHOM_BENCH_SEARCH_R1_PACKAGES``, a folder of ``pip install --target``.
 
-32 clients with one query a request, keep-alive, in a process of their own making; rounds are interleaved, ratios are
-medians over rounds. ``FATHOM_BENCH_PASSAGES`` (default 100000,1000000) gives the sizes, ``FATHOM_BENCH_SECONDS`` and
+32 clients with one query a request, keep-alive, in a process of their own making. Each server starts once and stays,
+as loading a corpus takes longer than a round of load; rounds are interleaved, ratios are medians over rounds, and each
+round is printed when it ends. ``FATHOM_BENCH_PASSAGES`` (default 100000,1000000) gives the sizes, ``FATHOM_BENCH_SECONDS`` and
 ``FATHOM_BENCH_ROUNDS`` the load. Encoding that many texts would take hours: some hundred real passages are encoded,
 the others are deterministic neighbours of their vectors, which cost what real ones cost in a flat index.
 """
@@ -80,29 +81,35 @@ async def compare(folder: Path, count: int) -> None:
     reference = [sys.executable, "-m", "tests.bench.retrieval.reference_retriever", *paths(folder), "{port}"]
     corpus, index, _, models = paths(folder)
     upstream = [sys.executable, "-m", "tests.bench.retrieval.upstream_server", UPSTREAM_FILE, corpus, index, models]
+    recreated = {REFERENCE: [*reference, "upstream"], OWN: [*reference, "own"]}
     servers = {
-        **({UPSTREAM: [*upstream, "{port}"]} if UPSTREAM_FILE else {}),
-        REFERENCE: [*reference, "upstream"],
-        OWN: [*reference, "own"],
+        **({UPSTREAM: [*upstream, "{port}"]} if UPSTREAM_FILE else recreated),
         FATHOM: [sys.executable, "-c", CONTENDER, *paths(folder), "{port}", "0"],
     }
-    async with server(servers[FATHOM]):
-        pass  # its index is built once, outside the rounds, as the reference's is
     results = {name: Measured() for name in servers}
-    answers: dict[str, list[list[str]]] = {}
-    for turn in range(ROUNDS):
-        part = queries[turn * len(queries) // ROUNDS : (turn + 1) * len(queries) // ROUNDS]
+    async with AsyncExitStack() as stack:
+        started: dict[str, tuple[int, int]] = {}
         for name, command in servers.items():
-            async with server(command) as (port, pid):
-                if turn == 0:
-                    answers[name] = await lists(port, queries[:200])
-                before = cpu_s(pid)
-                await load(port, part, results[name])
-                results[name].cpu_s += cpu_s(pid) - before
-                results[name].memory_mb = max(results[name].memory_mb, memory_mb(pid))
+            began = time.perf_counter()
+            started[name] = await stack.enter_async_context(server(command))
+            print(f"{name}: serves after {time.perf_counter() - began:.1f} s", flush=True)
+        answers = {name: await lists(port, queries[:200]) for name, (port, _) in started.items()}
+        for turn in range(ROUNDS):
+            part = queries[turn * len(queries) // ROUNDS : (turn + 1) * len(queries) // ROUNDS]
+            for name, (port, pid) in started.items():
+                await measure_round(port, pid, part, results[name])
+                print(f"round {turn + 1}, {name}: {results[name].rates[-1]:.1f} queries/s", flush=True)
     report(results, count)
     same = sum(a == b for a, b in zip(answers[BASELINE], answers[FATHOM], strict=True))
     print(f"result lists that are identical: {same} of {len(answers[FATHOM])}", flush=True)
+
+
+async def measure_round(port: int, pid: int, queries: Sequence[str], measured: Measured) -> None:
+    """Put load on one server, and add its processor time and memory to what was measured."""
+    before = cpu_s(pid)
+    await load(port, queries, measured)
+    measured.cpu_s += cpu_s(pid) - before
+    measured.memory_mb = max(measured.memory_mb, memory_mb(pid))
 
 
 def report(results: dict[str, Measured], count: int) -> None:

@@ -52,9 +52,7 @@ async def test_perturbed_questions_mostly_find_theirs(engine: Engine) -> None:
 async def test_unanswerable_questions_are_refused(engine: Engine) -> None:
     cases = perturb.unanswerable(finglm.raw("B"), perturb.UNKNOWN_B, 4, 120)
     answered = [case.question for case in cases if (await engine.ask(case.question, None)).sheets]
-    # The one is 腾跃国际控股集团, an invented company that is taken for another.
-    assert len(cases) == 94
-    assert len(answered) <= 1, answered
+    assert (len(cases), answered) == (94, [])
 
 
 SAME_DATE = ["2020年", "二〇二〇年", "20年", "FY2020", "2020年度", "2020/12/31"]

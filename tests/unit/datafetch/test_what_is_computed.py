@@ -93,6 +93,18 @@ async def test_what_no_query_computes_gives_no_figures(engine: Engine, question:
     assert phrase in [item.subject for item in result.missing]
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["What is the national animal of Canada?", "the national animal of Canada in 2019", "2020年3月发生了什么"],
+)
+async def test_what_is_no_figure_here_is_not_answered_with_one_of_the_same_country(
+    engine: Engine, question: str
+) -> None:
+    result = await engine.ask(question, None)
+    assert result.sheets == ()
+    assert "NO_MATCH" in [item.reason for item in result.missing]
+
+
 async def test_a_drawdown_is_of_the_months_that_are_named(engine: Engine) -> None:
     result = await engine.ask("Apple's drawdown from November 2021 to October 2022", None)
     assert (result.understood.start, result.understood.end) == (date(2021, 11, 1), date(2022, 10, 31))

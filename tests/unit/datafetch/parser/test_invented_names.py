@@ -127,6 +127,14 @@ def test_a_beginning_of_another_company_is_no_slip_of_the_pen() -> None:
     assert find_similar(resolver([*known, other]), "国辛能源2019年净利润") == [("600617",)]
 
 
+def test_a_whole_name_with_another_character_in_somebodys_short_one_is_nobody() -> None:
+    reader = resolver([("300178", "腾邦国际商业服务集团股份有限公司", "腾邦国际")])
+    for form in ("控股集团", *FORMS):
+        assert find_similar(reader, f"腾跃国际{form}2020年净利润") == []
+    for name in ("腾帮国际", "腾那国际", "腾邦国际商业服努集团股份有限公司"):
+        assert find_similar(reader, f"{name}2020年净利润") == [("300178",)]
+
+
 @pytest.mark.parametrize(
     ("text", "ident"),
     [

@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import pytest_asyncio
 import yaml
 
+from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.config import Config, SemanticFolder
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.query.model import Query, Statistic
+from fathom.services.datafetch.query.planner import Planner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STRANGERS = 300
@@ -66,6 +69,28 @@ async def test_companies_without_prices_are_one_missing_item(engine: Engine) -> 
     assert (item.subject, item.reason) == ("stocks", "NO_MATCH")
     assert item.detail.startswith(f"{STRANGERS} of {STRANGERS + 21} stocks are not ranked")
     assert len(item.nearest) <= 5
+
+
+class CountingEntity(EntitySpec):
+    """An entity that counts how often the id of any is read."""
+
+    reads: ClassVar[list[str]] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "id":
+            CountingEntity.reads.append(name)
+        return super().__getattribute__(name)
+
+
+async def test_planning_a_ranking_looks_at_each_company_a_few_times_however_many_there_are(engine: Engine) -> None:
+    """It compared each company that has no figure with all others: seconds for some thousands."""
+    specs: dict[str, EntitySpec] = {
+        ident: CountingEntity(**spec.model_dump()) for ident, spec in engine.layer.entities.items()
+    }
+    planner = Planner(replace(engine.layer, entities=specs), engine.warehouse)
+    CountingEntity.reads.clear()
+    planner.plan(rank_returns(2022))
+    assert STRANGERS < len(CountingEntity.reads) < 30 * len(specs)
 
 
 async def test_a_ranking_of_a_year_that_most_data_do_not_reach_is_refused(engine: Engine) -> None:

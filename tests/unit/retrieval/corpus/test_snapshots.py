@@ -87,6 +87,24 @@ async def test_an_ingest_adds_what_is_new_and_says_what_it_left_out(tmp_path: Pa
     await engine.close()
 
 
+async def test_one_id_in_two_corpora_is_two_documents(tmp_path: Path) -> None:
+    engine = await start_engine(tmp_path, MemoryStore())
+    texts = {"main": "Gold rose.", "other": "Gold fell."}
+    for corpus, text in texts.items():
+        await ingest(engine, document("a", text), corpus=corpus)
+    # The same id with other content is refused where it is there already, whichever came first.
+    refused = await ingest(engine, document("a", texts["main"]), corpus="other")
+    assert (refused.added, refused.rejected) == (0, 1)
+    assert "id 'a' is there already, with other content" in refused.issues[0].message
+    for corpus, text in texts.items():
+        found = await engine.rank(["gold"], 10, corpus=corpus)
+        _, (page,) = await engine.fetch(["a"], corpus=corpus)
+        ((hit, _),) = found.results[0]  # type: ignore[misc]
+        assert isinstance(page, Page)
+        assert (hit.text, page.text) == (text, text)
+    await engine.close()
+
+
 async def test_more_than_allowed_is_refused_and_nothing_is_added(tmp_path: Path) -> None:
     engine = await start_engine(tmp_path, MemoryStore(), max_ingest_mb=1)
     with pytest.raises(errors.InvalidField, match="data"):
