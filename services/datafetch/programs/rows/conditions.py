@@ -32,12 +32,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class Condition:
-    """Rows that meet what a question says: of which column, in which words, and the question's terms for it."""
+    """Rows that meet what a question says: of which column, in which words, and the question's terms for it.
+
+    ``is_said`` says that the column is no guess: a loan "in 2028" may begin or end then.
+    """
 
     column: str
     words: str
     rows: frozenset[int]
     terms: frozenset[str]
+    is_said: bool = True
 
 
 def find_text_conditions(asked: Asked, table: RowTable) -> Iterator[Condition]:
@@ -84,4 +88,6 @@ def find_day_condition(asked: Asked, table: RowTable, rows: frozenset[int]) -> C
     if len(chosen) != 1:
         return None
     column, meets, terms = chosen[0]
-    return Condition(column.name, asked.period_words, meets, terms)
+    # In front of all others stand the days of the rows themselves.
+    is_first = bool(table.columns) and column is table.columns[0]
+    return Condition(column.name, asked.period_words, meets, terms, bool(terms) or is_first)

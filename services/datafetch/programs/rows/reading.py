@@ -174,9 +174,8 @@ def choose_rows(asked: Asked, table: RowTable, compare: Compare | None) -> Choic
     )
     taken |= named | (kinds & asked.content)
     left = tuple(dict.fromkeys(term for term in asked.terms if term in asked.content - taken))
-    is_named = bool(named) or len(table.list_kind(Kind.NUMBER)) == 1
     picked = tuple(sorted(rows))
-    return Choice(table, measure, label, picked, tuple(conditions), taken, left, bool(asked.periods), is_named)
+    return Choice(table, measure, label, picked, tuple(conditions), taken, left, bool(asked.periods), bool(named))
 
 
 def list_dated(asked: Asked, table: RowTable) -> list[RowColumn]:
@@ -253,8 +252,9 @@ def write_program(asked: Asked, choice: Choice) -> ProgramReading:
     name = choice.measure.name
     columns = tuple(dict.fromkeys([choice.measure.name, *(one.column for one in choice.conditions if one.column)]))
     open_words = quote_left(asked.text, choice.left)
-    assumed = (Assumption(open_words, columns),) if choice.left else ()
-    confidence = LIKELY if choice.left else 1.0
+    guessed = [Assumption(one.words, (one.column,)) for one in choice.conditions if not one.is_said]
+    assumed = (*([Assumption(open_words, columns)] if choice.left else guessed),)
+    confidence = LIKELY if assumed else 1.0
     series = (NamedSeries("s1", choice.table.sheet_id, choice.measure.name, name, is_rows=True),)
     words = (*(one.words for one in choice.conditions), name)
     return ProgramReading("", CALCULATION, confidence, 1.0, (step,), series, (), words, assumed)

@@ -85,6 +85,18 @@ def test_words_that_no_name_has_are_said_to_be_taken_for_columns(tables: Sequenc
     assert found.confidence < 1.0
 
 
+def test_a_column_of_days_that_is_not_named_is_said_to_be_a_guess() -> None:
+    table = make_table("Tenant,Ends,Rent\nHarbour,2031-06-30,5\nQuill,2031-09-30,7\n", "leases.csv")
+    found = read_rows("Total rent of the leases in 2031?", [], [table], TODAY)
+    assert found is not None
+    assert found.assumptions == (Assumption("2031", ("Ends",)),)
+    # Days in front of all other columns are those of the rows.
+    dated = make_table("Day,Shop,Sales\n2031-06-30,Quay,5\n2031-06-30,Moor,8\n2031-07-31,Quay,7\n", "sales.csv")
+    found = read_rows("Total sales of the shop Quay in 2031?", [], [dated], TODAY)
+    assert found is not None
+    assert (found.assumptions, found.confidence) == ((), 1.0)
+
+
 def test_a_name_is_found_by_its_code(tables: Sequence[RowTable]) -> None:
     table = make_table("Deal,Money,Amount\nD-1,PLN,5\nD-2,CZK,7\nD-3,PLN,6\n", "deals.csv")
     question = "Total amount of the deals in zloty?"
@@ -111,6 +123,11 @@ def test_a_name_is_found_by_its_code(tables: Sequence[RowTable]) -> None:
 )
 def test_other_questions_have_no_rows(tables: Sequence[RowTable], question: str) -> None:
     assert read_rows(question, [], tables, TODAY) is None
+
+
+def test_the_only_column_of_numbers_needs_more_than_half_of_the_words() -> None:
+    table = make_table("Crop,Worth\nCarrot Bell,7\nOats,9\n", "seed.csv")
+    assert read_rows("How many carrot growers have taken us to court over the Bell seed?", [], [table], TODAY) is None
 
 
 def test_an_unnamed_column_is_the_nearest_one_by_a_margin(tables: Sequence[RowTable]) -> None:
