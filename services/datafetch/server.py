@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ from fathom.services.datafetch.policy_model import PolicyModel
 from fathom.services.datafetch.programs.own import OwnMeaning, OwnSeries, list_own_series
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.rows.reading import is_better
-from fathom.services.datafetch.programs.rows.table import RowTable, make_row_table
+from fathom.services.datafetch.programs.rows.table import is_of_rows, make_row_table
 from fathom.services.datafetch.programs.wording.unused import find_unused
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
@@ -413,13 +414,11 @@ class DatafetchServicer:
         self, question: str, mentions: Sequence[Mention], sheets: Sequence[str], as_of: date | None
     ) -> ProgramReading | None:
         """Return the program of a question about rows of imported sheets as they stand in their files."""
-        tables: list[RowTable] = []
-        for sheet_id in sheets:
-            try:
-                found = make_row_table(await self._load_sheet(sheet_id), await self._load_table(sheet_id))
-            except frames.TableTooLarge:
-                continue
-            tables += [found] if found is not None else []
+        tables = []
+        for one in [await self._load_sheet(sheet_id) for sheet_id in sheets]:
+            # Cells may be long where rows are few.
+            with suppress(frames.TableTooLarge):
+                tables += [make_row_table(one, await self._load_table(one.id))] if is_of_rows(one) else []
         return await self._engine.read_rows(question, mentions, tables, as_of) if tables else None
 
     async def _list_own_series(self, sheet_id: str) -> list[OwnSeries]:

@@ -92,11 +92,14 @@ def is_sum(parts: Sequence[float], whole: float) -> bool:
     return size > 0 and abs(sum(parts) - whole) <= ROUNDING * size
 
 
-def make_row_table(sheet: pb.Sheet, table: pa.Table) -> RowTable | None:
-    """Return the rows of a sheet; None for a long table, and for one of series, which the user has not sent so."""
-    is_long = table.num_rows > MOST_ROWS or table.num_columns > MOST_COLUMNS
-    if is_long or not table.num_rows or any(one.indicator_names for one in sheet.columns):
-        return None
+def is_of_rows(sheet: pb.Sheet) -> bool:
+    """Return whether a sheet is as the user has sent it, and short enough to be read row by row: no sheet of series."""
+    is_short = 0 < sheet.rows <= MOST_ROWS and len(sheet.columns) <= MOST_COLUMNS
+    return is_short and not any(one.indicator_names for one in sheet.columns)
+
+
+def make_row_table(sheet: pb.Sheet, table: pa.Table) -> RowTable:
+    """Return the rows of a sheet."""
     units = {one.name: one.unit for one in sheet.columns}
     columns = tuple(
         read_column(field, table[field.name].to_pylist(), units.get(field.name, "")) for field in table.schema

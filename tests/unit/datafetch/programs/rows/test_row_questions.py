@@ -7,12 +7,13 @@ from datetime import date
 
 import pytest
 
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.domain import frames
 from fathom.services.datafetch.convert import sheet_to_proto
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.programs.resolve import Assumption, Gap, GapReason
 from fathom.services.datafetch.programs.rows.reading import is_better, read_rows
-from fathom.services.datafetch.programs.rows.table import RowTable, make_row_table
+from fathom.services.datafetch.programs.rows.table import MOST_ROWS, RowTable, is_of_rows, make_row_table
 from fathom.services.datafetch.sources.sheet import import_table
 
 TODAY = date(2031, 11, 30)
@@ -35,9 +36,9 @@ B-2,Rye,20,95
 
 def make_table(text: str, title: str) -> RowTable:
     sheet = import_table(text.encode(), "text/csv", title).sheet
-    found = make_row_table(sheet_to_proto(sheet), frames.read_table(sheet.arrow))
-    assert found is not None
-    return found
+    described = sheet_to_proto(sheet)
+    assert is_of_rows(described)
+    return make_row_table(described, frames.read_table(sheet.arrow))
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,12 @@ def test_a_question_of_the_tables_own_words_is_sure(tables: Sequence[RowTable], 
     found = read_rows(question, [], tables, TODAY)
     assert found is not None
     assert (found.steps, found.assumptions, found.confidence) == ((step,), (), 1.0)
+
+
+def test_long_sheets_and_sheets_of_series_are_not_read_row_by_row() -> None:
+    assert is_of_rows(pb.Sheet(rows=MOST_ROWS, columns=[pb.Column(name="a")]))
+    assert not is_of_rows(pb.Sheet(rows=MOST_ROWS + 1, columns=[pb.Column(name="a")]))
+    assert not is_of_rows(pb.Sheet(rows=3, columns=[pb.Column(name="a", indicator_names=["Revenue"])]))
 
 
 def test_rows_that_add_up_others_are_in_no_sum(tables: Sequence[RowTable]) -> None:
