@@ -3,8 +3,9 @@
     python examples/newcomer/ask_folder.py            # with `make run` in another terminal
     python examples/newcomer/ask_folder.py OTHER      # a folder of your own, with questions.yaml beside it
 
-An answer is right when it has the figure and cites the file at the page or the cells where it stands. One that gives
-another figure without a doubt is silently wrong, and counted apart from one that says what it did not find.
+An answer is right when it has the figure and cites the file at the page or the cells where it stands; with a doubt
+where it is not certain, or shows the figure in a passage that may answer. One that gives another figure without a doubt
+is silently wrong, and counted apart from one that says what it did not find.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def describe_places(finished: pb.RunFinished) -> list[str]:
 
 
 def grade_answer(asked: dict[str, Any], finished: pb.RunFinished) -> str:
-    """Return right, misplaced (the figure without its place), refused or silently wrong."""
+    """Return right, right with a doubt, misplaced (the figure without its place), refused or silently wrong."""
     answer = finished.answer
     # What the answer itself says of its gaps, not what stands in material that it does not cite.
     has_doubt = bool(answer.open) or any(
@@ -68,7 +69,7 @@ def grade_answer(asked: dict[str, Any], finished: pb.RunFinished) -> str:
     is_of_cells = RUN.search(place) is not None and any(map(RUN.search, lines))
     texts = lines if is_of_cells else [*places, *lines]
     is_placed = any(asked["file"] in text and has_place(text, place) for text in texts)
-    return "right" if is_placed else "misplaced"
+    return ("right with a doubt" if has_doubt else "right") if is_placed else "misplaced"
 
 
 def has_place(text: str, place: str) -> bool:

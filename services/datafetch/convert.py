@@ -220,7 +220,9 @@ def program_to_proto(program: ProgramReading, own: Collection[str] = (), unused:
         link_confidence=program.link_confidence,
         steps=program.steps,
         series=[
-            pb.ProgramSeries(name=one.name, sheet_id=one.entity, column=one.indicator, words=one.words)
+            pb.ProgramSeries(
+                name=one.name, sheet_id=one.entity, column=one.indicator, words=one.words, is_rows=one.is_rows
+            )
             if one.entity in own
             else pb.ProgramSeries(name=one.name, entity=one.entity, indicator=one.indicator, words=one.words)
             for one in program.series

@@ -26,11 +26,14 @@ from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
 from fathom.services.datafetch.filling.store import TABLES
 from fathom.services.datafetch.parser.draft import NOT_UNDERSTOOD
+from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.parser.question import Reader, Understanding
 from fathom.services.datafetch.programs.completing import Completer
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.programs.reader import ProgramReading
+from fathom.services.datafetch.programs.rows.reading import read_rows
+from fathom.services.datafetch.programs.rows.table import RowTable
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
@@ -309,6 +312,18 @@ class Engine:
             completer = Completer(reader.entries, reader.resolve, self.layer)
             program = await asyncio.to_thread(completer.complete, program, texts, seen.mentions, today)
         return Translation(program, True)
+
+    async def read_rows(
+        self, question: str, mentions: Sequence[Mention], tables: Sequence[RowTable], as_of: date | None
+    ) -> ProgramReading | None:
+        """Read a question about rows of the user's own tables; by their words alone without an encoder."""
+        compare = self._compare_names if self.has_meaning else None
+        return await asyncio.to_thread(read_rows, question, mentions, tables, as_of or self._today(), compare)
+
+    def _compare_names(self, text: str, names: Sequence[str]) -> list[float]:
+        """Return how like a text is to each of some names, by the encoder."""
+        asked, *known = self._share_queries().encode([text, *names])
+        return [float(asked @ one) for one in known]
 
     def _share_loader(self) -> ProgramLoader:
         """Return the loader of the reader of programs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -38,8 +39,12 @@ from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
 from fathom.services.datafetch.lifetimes import make_lifetimes
+from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.policy_model import PolicyModel
 from fathom.services.datafetch.programs.own import OwnMeaning, OwnSeries, list_own_series
+from fathom.services.datafetch.programs.reader import ProgramReading
+from fathom.services.datafetch.programs.rows.reading import is_better
+from fathom.services.datafetch.programs.rows.table import is_of_rows, make_row_table
 from fathom.services.datafetch.programs.wording.unused import find_unused
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
@@ -395,10 +400,26 @@ class DatafetchServicer:
             own = tuple([one for sheet_id in sheets for one in await self._list_own_series(sheet_id)])
             given = check_program(request.program)
             program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
+            unused = find_unused(request.question, seen.mentions, program, self._engine.layer) if program else []
+            # What is asked behind other questions, or written by whoever asks, is no question of its own words.
+            if sheets and not (earlier or given):
+                rows = await self._read_rows(request.question, seen.mentions, sheets, as_of)
+                if rows is not None and is_better(rows, program, unused, sheets):
+                    program, unused = rows, []
             if program is not None:
-                unused = find_unused(request.question, seen.mentions, program, self._engine.layer)
                 response.program.CopyFrom(program_to_proto(program, sheets, unused))
         return response
+
+    async def _read_rows(
+        self, question: str, mentions: Sequence[Mention], sheets: Sequence[str], as_of: date | None
+    ) -> ProgramReading | None:
+        """Return the program of a question about rows of imported sheets as they stand in their files."""
+        tables = []
+        for one in [await self._load_sheet(sheet_id) for sheet_id in sheets]:
+            # Cells may be long where rows are few.
+            with suppress(frames.TableTooLarge):
+                tables += [make_row_table(one, await self._load_table(one.id))] if is_of_rows(one) else []
+        return await self._engine.read_rows(question, mentions, tables, as_of) if tables else None
 
     async def _list_own_series(self, sheet_id: str) -> list[OwnSeries]:
         """Return the columns of an imported sheet that programs may name; none of one that is too large to be read."""

@@ -208,6 +208,9 @@ DATED: list[dict[str, Any]] = [{"column": "Day", "role": "date"}, {"column": "Un
         # The table as it is has the texts that no series has.
         (LABELLED, True, ["series", "t1"], "Revenue (sum) by Plant and year"),
         (DATED, True, ["series"], "Units by Day"),
+        # What a series of days leaves out, a question may name.
+        ([*DATED, {"column": "Site", "role": "ignored"}], True, ["series", "t1"], "Units by Day"),
+        ([*DATED, {"column": "Site", "role": "label"}], True, ["series", "t1"], "Units by Site and Day"),
         (DATED, False, ["t1"], ""),
     ],
 )

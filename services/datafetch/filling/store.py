@@ -83,32 +83,30 @@ class FetchedTables:
         The description comes last, so that no reader finds one without its tables.
         """
         companies = [read_company(path) for path in sorted((self._folder / COMPANIES).glob("*.json"))]
-        rows = [(company, figure) for company in companies for figure in company.figures]
-        if not rows:
+        by_vendor: dict[str, list[Company]] = {}
+        for company in companies:
+            if company.figures:
+                by_vendor.setdefault(company.vendor, []).append(company)
+        if not by_vendor:
             return 0
         pa = arrow()
-        observations = {
-            "entity": pa.array([company.id for company, _ in rows]),
-            "indicator": pa.array([one.indicator for _, one in rows]),
-            "date": pa.array([one.day for _, one in rows], pa.date32()),
-            "value": pa.array([one.value for _, one in rows], pa.float64()),
-            "published": pa.array([one.published for _, one in rows], pa.date32()),
-            "concept": pa.array([one.concept for _, one in rows]),
-            "form": pa.array([one.form for _, one in rows]),
-            "accession": pa.array([one.accession for _, one in rows]),
-        }
-        self._write("statements.parquet", observations)
-        series = list(describe_series(companies))
-        self._write("series.parquet", {name: pa.array([row[name] for row in series]) for name in series[0]})
+        for vendor, own in by_vendor.items():
+            self._write(f"statements_{vendor}.parquet", list_observations(own))
+            series = list(describe_series(own))
+            self._write(
+                f"series_{vendor}.parquet", {name: pa.array([row[name] for row in series]) for name in series[0]}
+            )
         new = [company for company in companies if company.id not in known_entities]
         if new:
             self._write(
                 "companies.parquet",
                 {"id": pa.array([one.id for one in new]), "name": pa.array([one.name for one in new])},
             )
-        described = yaml.safe_dump(describe_tables(has_companies=bool(new)), allow_unicode=True, sort_keys=False)
+        described = yaml.safe_dump(
+            describe_tables(sorted(by_vendor), has_companies=bool(new)), allow_unicode=True, sort_keys=False
+        )
         write_whole(self._folder / TABLES, described.encode())
-        return len(rows)
+        return sum(len(company.figures) for company in companies)
 
     def _name_file(self, ident: str) -> Path:
         return self._folder / COMPANIES / f"{ident}.json"
@@ -128,6 +126,21 @@ def read_company(path: Path) -> Company:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise CorruptData(str(path), f"{where}: {first['msg']}; delete it and fetch the company again") from error
+
+
+def list_observations(companies: Sequence[Company]) -> dict[str, Any]:
+    """Return the figures of some companies as columns of a table."""
+    pa, rows = arrow(), [(company, figure) for company in companies for figure in company.figures]
+    return {
+        "entity": pa.array([company.id for company, _ in rows]),
+        "indicator": pa.array([one.indicator for _, one in rows]),
+        "date": pa.array([one.day for _, one in rows], pa.date32()),
+        "value": pa.array([one.value for _, one in rows], pa.float64()),
+        "published": pa.array([one.published for _, one in rows], pa.date32()),
+        "concept": pa.array([one.concept for _, one in rows]),
+        "form": pa.array([one.form for _, one in rows]),
+        "accession": pa.array([one.accession for _, one in rows]),
+    }
 
 
 def describe_series(companies: Sequence[Company]) -> Iterator[dict[str, Any]]:
@@ -151,8 +164,8 @@ def describe_series(companies: Sequence[Company]) -> Iterator[dict[str, Any]]:
             }
 
 
-def describe_tables(*, has_companies: bool) -> dict[str, Any]:
-    """Return the semantic file of the tables."""
+def describe_tables(vendors: Sequence[str], *, has_companies: bool) -> dict[str, Any]:
+    """Return the semantic file of the tables, of which each vendor has one of its own."""
     companies = {
         "path": "companies.parquet",
         "id": "id",
@@ -161,15 +174,18 @@ def describe_tables(*, has_companies: bool) -> dict[str, Any]:
         "market": "US",
         "currency": "USD",
     }
-    table = {
-        "id": "fetched_statements",
-        "path": "statements.parquet",
-        "layout": "long",
-        "series": "series.parquet",
-        "frequency": "annual",
-        "published": {"column": "published"},
-        "vendor": "edgar",
-        "licence": "facts of public filings",
-        "description": "annual statements of companies, written by fathom data fetch",
-    }
-    return {"version": 1, **({"entity_tables": [companies]} if has_companies else {}), "tables": [table]}
+    tables = [
+        {
+            "id": f"fetched_statements_{vendor}",
+            "path": f"statements_{vendor}.parquet",
+            "layout": "long",
+            "series": f"series_{vendor}.parquet",
+            "frequency": "annual",
+            "published": {"column": "published"},
+            "vendor": vendor,
+            "licence": "facts of public filings",
+            "description": "annual statements of companies, written by fathom data fetch",
+        }
+        for vendor in vendors
+    ]
+    return {"version": 1, **({"entity_tables": [companies]} if has_companies else {}), "tables": tables}

@@ -60,12 +60,16 @@ class Gap:
 
 @dataclass(frozen=True)
 class NamedSeries:
-    """A series of the steps: its name there, whose it is, what is measured, and the question's words."""
+    """A series of the steps: its name there, whose it is, what is measured, and the question's words.
+
+    With ``is_rows`` the steps take rows of a column of the user's own table, and no series over time.
+    """
 
     name: str
     entity: str
     indicator: str
     words: str
+    is_rows: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from fathom.services.datafetch.sources.files.written import (
 MOST = 0.95
 # Share of words up to which a column of numbers lacks their values; a single one may be more in a short table.
 MOST_WORDS = 0.25
+# Cells of a column of which a single one may be a remark with a number in it: "about 12, see note 3".
+LEAST_REMARKED = 4
 # A leading zero: numbers are not written so, codes are.
 CODE = re.compile(r"0\d+")
 # Columns with security codes: their digits are names, and leading zeros count.
@@ -161,12 +163,16 @@ def infer_type(column: Column, rows: Sequence[int], style: Style = Style.POINT) 
 
 
 def are_words(best: Reading, cells: Sequence[Any], there: Sequence[Any]) -> bool:
-    """Return whether the few cells of a column that are no numbers are words that hold none: "see note"."""
+    """Return whether the few cells of a column that are no numbers are words that hold none: "see note".
+
+    A single cell may be a remark with a number in it, but no code such as "104B", which has no blank.
+    """
     words = [str(cells[at]).lower() for at in best.wrong]
     is_few = len(words) <= max(1, MOST_WORDS * len(there)) and len(words) < len(there) / 2
     spelt = NUMBER_WORDS.keys() & {part for word in words for part in word.split()}
     is_free = not spelt and not any(map(str.isnumeric, "".join(words)))
-    return is_few and is_free and best.reader.kind in NUMBERS
+    is_remark = len(words) == 1 and len(there) >= LEAST_REMARKED and len(words[0].split()) > 1
+    return is_few and (is_free or is_remark) and best.reader.kind in NUMBERS
 
 
 def parse_periods(name: str, cells: Sequence[Any], rows: Sequence[int]) -> ParsedColumn | None:

@@ -99,9 +99,10 @@ class Calculation:
             return None
         words = {one.name: " ".join(one.words.split()) or one.name for one in self.program.series}
         # Of a table of the user's the places of the values lead to its cells.
-        own = {one.name: ", has_rows=True" for one in self.program.series if one.cells}
+        own = {one.name: ", has_rows=True" for one in self.program.series if one.cells and not one.rows}
+        makers = {one.name: "rows" for one in self.program.series if one.rows}
         lines = [
-            f"{one} = f.line({table}, {column!r}, {words[one]!r}{own.get(one, '')})"
+            f"{one} = f.{makers.get(one, 'line')}({table}, {column!r}, {words[one]!r}{own.get(one, '')})"
             for one, (table, column) in self.places.items()
         ]
         end = ", 'zh')" if self.is_zh else ")"

@@ -232,6 +232,26 @@ async def test_a_program_names_columns_of_an_imported_sheet(tables_dir: Path) ->
     assert list(program.steps) == ["f.drawdown(s1)"]
 
 
+LEASES = b"Tenant,Ends,Rent,Status\nHarbour Books,2031-06-30,1200,open\nQuill,2031-09-30,800,open\nMoor,2031-12-31,5,closed\n"
+
+
+async def test_rows_of_an_imported_sheet_are_a_program(datafetch: Service) -> None:
+    servicer, store = datafetch
+    stored = await store.put("uploads/leases.csv", LEASES, "text/csv")
+    imported = pb.ImportTableRequest(title="leases.csv", data=to_ref(stored))
+    sheet = (await servicer.ImportTable(imported, Call.new())).sheet
+    question = "What is the total rent of the leases that are open and end in 2031?"
+    asked = pb.ReadQuestionRequest(question=question, with_program=True, sheet_ids=[sheet.id])
+    program = (await servicer.ReadQuestion(asked, Call.new())).program
+    assert list(program.steps) == ["f.sum_rows(f.pick(s1, 'Status: open, Ends: end in 2031', 0, 1))"]
+    assert [(one.sheet_id, one.column, one.is_rows) for one in program.series] == [(sheet.id, "Rent", True)]
+    assert program.labels[0].english == "sum of Rent (Status: open, Ends: end in 2031)"
+    # Behind another question its words are only a part of what is asked.
+    asked.earlier.append("What is the total rent?")
+    behind = (await servicer.ReadQuestion(asked, Call.new())).program
+    assert not any("pick" in step for step in behind.steps)
+
+
 PLANTS = b"Plant,2024 Revenue,2025 Revenue\nPorto,12.5,14.2\nVigo,16.1,17.8\n"
 INCOME = b"Item,Q1 2024,Q2 2024,FY2024\nRevenue,12.5,14.2,60.1\nOperating costs,10.1,11.3,44.0\n"
 

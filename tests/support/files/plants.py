@@ -18,6 +18,7 @@ QUESTIONS = (
     Asked("What was the total Umsatz in 2025?", "15,196.00", "umsatz.csv B2:B13"),
     Asked("In which month of 2025 was Umsatz highest?", "2025-10-31", "umsatz.csv B11"),
     Asked("What was the lowest net cash flow in 2025?", "-45.20 (2025-05-31)", "cash.csv B6"),
+    Asked("What is the total rent of the leases that are open and end in 2027?", "2,000", "leases.csv C2:C3"),
     Asked("How much is the Pro plan?", "Pro | 49", "pricing.html"),
 )
 PLANTS = (("Porto", 310, 12.5, 342, 14.2), ("Vigo", 405, 16.1, 431, 17.8), ("Braga", 288, 11.3, 279, 10.9))
@@ -26,6 +27,7 @@ TURNOVER = (
     "1.099,90", "1.276,40", "1.345,60", "1.502,30", "1.288,80", "1.410,00",
 )  # fmt: skip
 CASH = ("21.3", "(8.4)", "12.4", "30.1", "(45.2)", "17.5", "9.9", "(3.1)", "22.6", "41.0", "5.5", "13.8")
+LEASES = b"Tenant,Ends,Rent,Status\nHarbour Books,2027-06-30,1200,open\nQuill,2027-09-30,800,open\nMoor,2027-12-31,5,closed\n"
 PLANS = (("Plan", "Price per month"), ("Starter", "19"), ("Pro", "49"), ("Enterprise", "on request"))
 
 
@@ -33,7 +35,12 @@ def write_folder(folder: Path) -> Path:
     """Write the files into a folder and return it."""
     rows = "".join(f"<tr><td>{name}</td><td>{price}</td></tr>" for name, price in PLANS)
     page = f"<html><head><title>Pricing</title></head><body><h1>Plans</h1><table>{rows}</table></body></html>"
-    files = {"plants.xlsx": write_plants(), "umsatz.csv": write_turnover(), "cash.csv": write_cash()}
+    files = {
+        "plants.xlsx": write_plants(),
+        "umsatz.csv": write_turnover(),
+        "cash.csv": write_cash(),
+        "leases.csv": LEASES,
+    }
     for name, data in (files | {"pricing.html": page.encode()}).items():
         (folder / name).write_bytes(data)
     return folder

@@ -173,8 +173,9 @@ def take_sheet(
         report(f"{name} is read as {describe_columns(columns)}")
         report_issues(made, name, report)
         done.table_ids.append(read_sheet_id(made))
-    # Beside series that are made of cells and names, the table as it is has what they leave out.
-    if not columns or not any(column.get("role") == "date" for column in columns):
+    # The table as it is has what series leave out: names of columns and of rows, and texts.
+    roles = {column.get("role") for column in columns or ()}
+    if "date" not in roles or roles & {"label", "ignored"}:
         done.table_ids.append(sheet_id)
 
 

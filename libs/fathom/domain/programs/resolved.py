@@ -27,7 +27,7 @@ class ProgramSeries:
     """A series by its name in the steps, with the question's words for it.
 
     One of the user's own table has that table's variable, its column there, the column of the dates and its place in
-    the file.
+    the file. ``rows`` is "yes" where the steps take its rows as they stand there, and no series over time.
     """
 
     name: str
@@ -38,6 +38,7 @@ class ProgramSeries:
     column: str = ""
     dates: str = ""
     cells: str = ""
+    rows: str = ""
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,8 @@ def place_series(
     # Where it stands in the user's file.
     cells = next((one.source for one in columns if one.name == series.column), "")
     own = {"variable": variable, "column": series.column, "dates": dates[0] if dates else "", "cells": cells}
+    if series.is_rows:
+        own |= {"dates": "", "rows": "yes"}
     return ProgramSeries(series.name, series.words, **own)
 
 

@@ -15,7 +15,7 @@ from fathom.services.datafetch.catalog.layer import LIBRARY, load
 from fathom.services.datafetch.commands import fill
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.filling.annual import choose_annual
+from fathom.services.datafetch.filling.annual import Figure, choose_annual
 from fathom.services.datafetch.filling.fetching import (
     STATEMENTS,
     Outcome,
@@ -24,7 +24,7 @@ from fathom.services.datafetch.filling.fetching import (
     name_entity,
     parse_years,
 )
-from fathom.services.datafetch.filling.store import FetchedTables
+from fathom.services.datafetch.filling.store import Company, FetchedTables
 from fathom.services.datafetch.query.model import Query
 from fathom.services.datafetch.sources import ConnectorsConfig, connect
 from fathom.services.datafetch.sources.vocabulary import Concept, Vocabulary
@@ -125,6 +125,22 @@ async def test_a_second_command_asks_for_what_is_lacking_alone_and_changes_nothi
     assert "AAPL.json" in outcome.failure
     with pytest.raises(CorruptData, match="delete it and fetch the company again"):
         tables.write_tables(())
+
+
+async def test_each_series_has_the_vendor_that_has_filled_it(tmp_path: Path, tables_dir: Path) -> None:
+    tables = FetchedTables(tmp_path)
+    for ident, vendor in (("AAPL", "edgar"), ("MSFT", "elsewhere")):
+        figure = Figure("total_assets", date(2022, 9, 24), 3.0, "USD", date(2022, 11, 3), "Assets", "10-K", ident)
+        tables.save(Company(ident, ident, vendor, f"{vendor} {ident}", NOW, (("balance", 2022, 2022),), (figure,)))
+    assert tables.write_tables(("AAPL", "MSFT")) == 2
+    engine = Engine(Config(data_dir=tables_dir, fetched_dir=tmp_path, embedding="off"))
+    await engine.start()
+    try:
+        found = await engine.run(Query(entities=("AAPL", "MSFT"), indicators=("total_assets",)), None)
+        columns = [one for sheet in found.sheets for one in sheet.columns[1:]]
+        assert {one.entity: one.vendor for one in columns} == {"AAPL": "edgar", "MSFT": "elsewhere"}
+    finally:
+        await engine.close()
 
 
 def test_annual_figures_keep_their_vintages_and_take_the_first_concept_that_a_year_has() -> None:

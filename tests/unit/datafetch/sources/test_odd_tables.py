@@ -320,7 +320,23 @@ def test_one_word_in_a_column_of_numbers_is_a_missing_value_and_reported(word: s
     assert all(word in one.reason for one in issues)
 
 
-@pytest.mark.parametrize("cells", [["1", "2", "see note", "high", "low"], ["1", "2", "about 3"], ["1", "x"]])
+@pytest.mark.parametrize("remark", ["about 3, see note 2", "36 (12 of them returned)", "twelve or so"])
+def test_one_remark_in_a_column_of_numbers_costs_its_own_cell_alone(remark: str) -> None:
+    values, _, issues = read_column(["1.5", "2", remark, "4"])
+    assert values == [1.5, 2.0, None, 4.0]
+    assert [(one.row, remark in one.reason) for one in issues] == [(4, True)]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1", "2", "see note", "high", "low"],
+        ["1", "2", "about 3"],
+        ["1", "x"],
+        # A code is no remark, and what names the rooms would lack one of them.
+        ["101", "102", "103", "104B"],
+    ],
+)
 def test_many_words_or_a_number_in_one_keep_a_column_as_text(cells: list[str]) -> None:
     assert read_column(cells)[0] == cells
 

@@ -202,6 +202,18 @@ async def test_a_column_of_the_users_own_table_is_computed_without_a_query(drive
     assert "s1 = f.line(sheet_1, '腾讯', 'Tencent')" in codes[0]
 
 
+async def test_rows_of_the_users_own_table_are_computed_with_their_cells(drive: Any, world: Any) -> None:
+    world.namespace["sheet_1"] = pd.DataFrame({"Tenant": ["Harbour", "Quill", "Moor"], "Rent": [1200.0, 800.0, 5.0]})
+    own = {"name": "s1", "words": "Rent", "variable": "sheet_1", "column": "Rent", "rows": "yes"}
+    steps = ["f.sum_rows(f.pick(s1, 'Status: open', 0, 1))"]
+    world.program = make_program(steps, series=[{**own, "cells": "leases.csv B2:B4"}], words=["Rent"])
+    talk = await drive("What is the total rent of the open leases?", world)
+    codes = [str(arguments["code"]) for tool, arguments in talk.calls if tool == "python"]
+    assert "s1 = f.rows(sheet_1, 'Rent', 'Rent')" in codes[0]
+    assert "2,000" in talk.answer
+    assert "leases.csv B2:B3" in talk.answer
+
+
 @pytest.mark.parametrize(
     ("step", "cells"),
     [

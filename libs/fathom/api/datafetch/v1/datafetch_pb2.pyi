@@ -820,20 +820,22 @@ class ProgramAssumption(_message.Message):
     def __init__(self, words: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ProgramSeries(_message.Message):
-    __slots__ = ("name", "entity", "indicator", "words", "sheet_id", "column")
+    __slots__ = ("name", "entity", "indicator", "words", "sheet_id", "column", "is_rows")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENTITY_FIELD_NUMBER: _ClassVar[int]
     INDICATOR_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     SHEET_ID_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
+    IS_ROWS_FIELD_NUMBER: _ClassVar[int]
     name: str
     entity: str
     indicator: str
     words: str
     sheet_id: str
     column: str
-    def __init__(self, name: _Optional[str] = ..., entity: _Optional[str] = ..., indicator: _Optional[str] = ..., words: _Optional[str] = ..., sheet_id: _Optional[str] = ..., column: _Optional[str] = ...) -> None: ...
+    is_rows: bool
+    def __init__(self, name: _Optional[str] = ..., entity: _Optional[str] = ..., indicator: _Optional[str] = ..., words: _Optional[str] = ..., sheet_id: _Optional[str] = ..., column: _Optional[str] = ..., is_rows: bool = ...) -> None: ...
 
 class ProgramGap(_message.Message):
     __slots__ = ("words", "reason", "detail")

@@ -25,9 +25,10 @@ export async function applyMeaning({ imported = "" }: Upload, columns: MeantColu
   return { sheet, issues: issues.length };
 }
 
-// The tables that go with a question for a file. Beside series that are made of cells and of names of columns, the table
-// as it was read has what they leave out; with a column of days they have all of it.
+// The tables that go with a question for a file. The table as it was read has what series leave out: names of columns and
+// of rows, and texts.
 export function idsOf({ imported, sheet, columns }: Upload): string[] {
-  const isRawUsed = imported && columns && !columns.some(({ role }) => role === "date");
+  const roles = new Set(columns?.map(({ role }) => role));
+  const isRawUsed = imported && columns && (!roles.has("date") || roles.has("label") || roles.has("ignored"));
   return [sheet?.id, isRawUsed && imported].filter((id): id is string => Boolean(id));
 }

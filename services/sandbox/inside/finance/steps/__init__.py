@@ -13,6 +13,7 @@ ret, change, pct, cagr, grow, portfolio, drawdown, rise, recovery, vol, sharpe, 
 crossover: a rule of trading
 count_if, share_if, first_if, last_if, longest, crossings
 start, end, later, earlier, days, months, years, sessions
+rows, pick, value, sum_rows, mean_rows, by_label: rows of a table that is no series
 show: a result as one line of JSON; run_step: a step that may fail, with its words
 """
 
@@ -40,6 +41,7 @@ from fathom.services.sandbox.inside.finance.steps.risk import (
     vol,
 )
 from fathom.services.sandbox.inside.finance.steps.rolling import rolling_ret, rolling_vol
+from fathom.services.sandbox.inside.finance.steps.rows import Rows, by_label, mean_rows, pick, rows, sum_rows, value
 from fathom.services.sandbox.inside.finance.steps.statistics import (
     ahead,
     at,
@@ -94,6 +96,7 @@ __all__ = [
     "Line",
     "Period",
     "Point",
+    "Rows",
     "after",
     "ahead",
     "annualised",
@@ -103,6 +106,7 @@ __all__ = [
     "beta",
     "between",
     "bottom",
+    "by_label",
     "cagr",
     "change",
     "corr",
@@ -129,6 +133,7 @@ __all__ = [
     "magnitude",
     "maximum",
     "mean",
+    "mean_rows",
     "median",
     "minimum",
     "minus",
@@ -140,6 +145,7 @@ __all__ = [
     "pct",
     "percentile",
     "period",
+    "pick",
     "plus",
     "portfolio",
     "qoq",
@@ -154,6 +160,7 @@ __all__ = [
     "rolling_min",
     "rolling_ret",
     "rolling_vol",
+    "rows",
     "run_step",
     "sessions",
     "share",
@@ -166,10 +173,12 @@ __all__ = [
     "start",
     "std",
     "steps",
+    "sum_rows",
     "summary",
     "times",
     "top",
     "total",
+    "value",
     "vol",
     "where",
     "within",
