@@ -120,6 +120,12 @@ def make_text(text: str, response: pb.ReadQuestionResponse) -> ReadText:
     return ReadText(text, tuple(slots), whole if whole != "../.." else "")
 
 
+def list_mentions(read: ReadText) -> list[pb.Mention]:
+    """Return the slots of a text as the mentions that they were read from."""
+    numbers = {kind: number for number, kind in KINDS.items()}
+    return [pb.Mention(kind=numbers[one.kind], text=one.text, start=one.start, end=one.end) for one in read.slots]
+
+
 def select_names(read: ReadText | None) -> ReadText | None:
     """Return a reading with the slots that a follow-up may take over, uncertain names as unknown words.
 

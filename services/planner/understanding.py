@@ -66,17 +66,18 @@ class Understanding:
 
         vectors = DatafetchVectors(deps.clients, config.classify_s, report)
         classifier = Classifier(vectors, load_heads())
+        files = (FORM_FILE, MEASURE_FILE, FACT_FILE, SUBJECT_FILE)
+        forms, measures, facts, subjects = (Classifier(vectors, load_heads(file)) for file in files)
         rewriter = Rewriter(
             deps.clients,
             DatafetchReader(deps.clients, config.classify_s),
             classifier,
+            measures,
             prompts.render_rewriting,
             config.route_model_s,
             config.clarify == "auto",
         )
         router = ModelRouter(deps.clients, config.default_model, config.route_model_s)
-        files = (FORM_FILE, MEASURE_FILE, FACT_FILE, SUBJECT_FILE)
-        forms, measures, facts, subjects = (Classifier(vectors, load_heads(file)) for file in files)
         return cls(vectors, classifier, forms, measures, facts, subjects, rewriter, router, log)
 
     def start(self) -> None:

@@ -227,7 +227,7 @@ async def rewrite_all(cases: Sequence[Case], model: str, home: Path) -> list[Any
     from fathom.clients import connect
     from fathom.clients.local import read_endpoints
     from fathom.core.call import Lane
-    from fathom.services.planner.classification.classifier import Classifier, load_heads
+    from fathom.services.planner.classification.classifier import MEASURE_FILE, Classifier, load_heads
     from fathom.services.planner.classification.vectors import DatafetchVectors
     from fathom.services.planner.config import Config
     from fathom.services.planner.prompts.catalogue import load_catalogue
@@ -244,10 +244,12 @@ async def rewrite_all(cases: Sequence[Case], model: str, home: Path) -> list[Any
     try:
         # A reader that does not answer leaves every question as it is, which would be measured as if it could not.
         await read_text(clients, cases[0].follow_up, READ_S)
+        vectors = DatafetchVectors(clients, READ_S, fail)
         rewriter = Rewriter(
             clients,
             DatafetchReader(clients, READ_S),
-            Classifier(DatafetchVectors(clients, READ_S, fail), load_heads()),
+            Classifier(vectors, load_heads()),
+            Classifier(vectors, load_heads(MEASURE_FILE)),
             Prompts.of(load_catalogue(), Config()).render_rewriting,
             model_s=MODEL_S,
             may_ask=True,

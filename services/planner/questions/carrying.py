@@ -15,8 +15,17 @@ from fathom.domain.text.scripts import HAN
 from fathom.services.planner.coverage.cells import METHODS
 from fathom.services.planner.model.programs import Program, ReadProgram
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
-from fathom.services.planner.questions.exchanging import is_placed_alike
-from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING, is_around, list_rest
+from fathom.services.planner.questions.exchanging import is_as_long, is_placed_alike
+from fathom.services.planner.questions.leaning import (
+    ADDING,
+    COMPARING,
+    REFERRING,
+    REMOVING,
+    is_around,
+    list_leaning,
+    list_rest,
+)
+from fathom.services.planner.questions.periods import parse_period
 from fathom.services.planner.questions.phrasing import replace_span
 from fathom.services.planner.questions.wording import GENITIVE, list_phrases, put_in_place, write_question
 
@@ -34,24 +43,76 @@ HAN_WORD = re.compile(rf"[{HAN}]")
 DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
-def is_supported(asked: ReadProgram, former: ReadProgram, leaning: Collection[str]) -> bool:
+def is_supported(
+    asked: ReadProgram, former: ReadProgram, leaning: Collection[str], heard: Collection[str] = ()
+) -> bool:
     """Return whether a program has all that its follow-up says, and leaves no choice of what that takes over.
 
     ``asked`` is the follow-up with its certain names, read behind the earlier questions, ``former`` the last question,
-    itself whole, and ``leaning`` the kinds of words by which the follow-up leans on it.
+    itself whole, ``leaning`` the kinds of words by which the follow-up leans on it, and ``heard`` the quantities that a
+    classifier reads in it.
     """
     program, before, names = asked.program, former.program, asked.text
     if program is None or before is None or {program.kind, before.kind} != {CALCULATION}:
         return False
     # What is left out of several things is not in the program, nor is what the words leave of them.
-    if REMOVING in leaning or program.gaps & UNREADABLE or program.meaning == before.meaning:
+    if REMOVING in leaning or has_unreadable(program, before) or program.meaning == before.meaning:
         return False
-    if program.left_out or list_unread(program) or not covers(program, before, names):
+    if program.left_out or is_ignored(asked, former, heard) or not covers(program, before, names):
         return False
-    if program.shape == before.shape and not are_placed_alike(pair_words(program, before), names, former.text):
+    pairs = pair_words(program, before) if program.shape == before.shape else {}
+    if not (are_placed_alike(pairs, names, former.text) and are_times_alike(pairs, names, former.text)):
         return False
     is_open = is_partial(program, before, names) or may_choose(program, before, names, leaning)
     return not (is_open or loses_side(program, before, leaning) or is_nested(program, before))
+
+
+def has_unreadable(program: Program, former: Program) -> bool:
+    """Return whether a time or a number of a program cannot be read, and is not that of the last question.
+
+    Whatever "in 13" was in the last question, another name in it leaves it as it was.
+    """
+    if not program.gaps & UNREADABLE:
+        return False
+    return not {words for words in program.words if DIGITS.search(words)} <= set(former.words)
+
+
+def is_ignored(read: ReadProgram, last: ReadProgram, heard: Collection[str]) -> bool:
+    """Return whether a program may ignore what unread words of the follow-up ask for.
+
+    Most only stand around what is new: "oops", "sorry for the typo", 打错了. They do where the follow-up names
+    something new that the program has, or the program's new functions compute all quantities that are ``heard``, which
+    a classifier has read in the follow-up. Words that point to earlier turns or that may be a name never do, and beside
+    fewer names than before or a part of the last question's time they may say that something is added or left out.
+    """
+    program, former, asked = read.program, last.program, read.text
+    unread = list_unread(program) if program is not None else []
+    if program is None or former is None or not unread:
+        return False
+    if len(program.names) < len(former.names) or has_part(asked, last.text):
+        return True
+    pointing = " ".join(list_leaning(asked)).casefold()
+    if program.gaps or any(one.casefold() in pointing or is_name_like(one, asked.text) for one in unread):
+        return True
+    has_new_functions = bool(program.functions - former.functions - SILENT)
+    if has_new_functions and not set(heard) <= list_measures(program):
+        return True
+    text = asked.text.casefold()
+    has_new_words = any(words.casefold() in text for words in program.words if words not in former.words)
+    return not (has_new_words or (has_new_functions and heard))
+
+
+def has_part(asked: ReadText, last: ReadText) -> bool:
+    """Return whether a time of the follow-up is a part of one of the last question's."""
+    new, old = ([span for slot in one.of(PERIOD) if (span := parse_period(slot.value))] for one in (asked, last))
+    return any(one != span and span[0] <= one[0] and one[1] <= span[1] for one in new for span in old)
+
+
+def is_name_like(words: str, text: str) -> bool:
+    """Return whether unread words have a capital that they do not owe to the beginning of a sentence."""
+    place = text.find(words)
+    begins = place <= 0 or text[:place].rstrip().endswith((".", "!", "?", ":", ";"))
+    return any(map(str.isupper, words[1:] if begins else words))
 
 
 def list_unread(program: Program) -> list[str]:
@@ -112,12 +173,17 @@ def covers(program: Program, former: Program, asked: ReadText) -> bool:
     measures = [slot for slot in asked.of(TOPIC) if slot.is_measure and not is_around(slot.text)]
     # The same words may be read as an indicator, which is looked for above, and as a measure.
     spans = {(slot.start, slot.end) for slot in named}
-    answered = {measure for name in program.functions for measure in (name, *METHODS.get(name, ()))}
+    answered = list_measures(program)
     lacking += [slot for slot in measures if (slot.start, slot.end) not in spans and not is_answered(slot, answered)]
     if lacking and not (len(lacking) == 1 and is_shift(program, former, lacking[0])):
         return False
     figures = {figure for words in used for figure in DIGITS.findall(words)}
     return set(DIGITS.findall(asked.text)) <= figures
+
+
+def list_measures(program: Program) -> set[str]:
+    """Return the functions of a program and the measures that they compute."""
+    return {measure for name in program.functions for measure in (name, *METHODS.get(name, ()))}
 
 
 def is_shift(program: Program, former: Program, slot: Slot) -> bool:
@@ -203,6 +269,16 @@ def are_placed_alike(pairs: Mapping[str, str], asked: ReadText, last: ReadText) 
     for old, new in pairs.items():
         here, there = find_words(new, asked.text), find_words(old, last.text)
         if here and there and not is_placed_alike(here[0][0], asked, there[0][0], last):
+            return False
+    return True
+
+
+def are_times_alike(pairs: Mapping[str, str], asked: ReadText, last: ReadText) -> bool:
+    """Return whether no part of a year gives way to a whole year: 2020 after "April 2010" may be that April."""
+    for old, new in pairs.items():
+        before = [slot for slot in last.of(PERIOD) if is_part(slot.text.casefold(), old.casefold())]
+        after = [slot for slot in asked.of(PERIOD) if is_part(slot.text.casefold(), new.casefold())]
+        if before and after and not is_as_long(after[0], before[0]):
             return False
     return True
 

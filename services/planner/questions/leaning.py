@@ -42,6 +42,12 @@ def find_leaning(question: ReadText) -> frozenset[str]:
     return frozenset(kind for kind in LEANING if compile_kind(kind).search(text))
 
 
+def list_leaning(question: ReadText) -> list[str]:
+    """Return the words by which a question leans on earlier turns, outside of its names."""
+    text = compile_kind(NEUTRAL).sub(" ", mask_slots(question, ENTITY))
+    return [match.group() for kind in LEANING for match in compile_kind(kind).finditer(text)]
+
+
 def list_rest(question: ReadText) -> list[str]:
     """Return the words that neither belong to a slot nor stand around the new part of a follow-up or replace by it."""
     return WORD.findall(compile_kind(AROUND).sub(" ", compile_kind(REPLACING).sub(" ", mask_slots(question))))

@@ -21,6 +21,8 @@ LIST = re.compile(r"(?<![A-Za-z])([XYPN])(?:\s*(?:,|、|，|/|&|and|or|和|与|�
 # Where one thing asked ends: punctuation, a full stop that is no decimal point, and conjunctions outside lists.
 CLAUSE = re.compile(r"[,;:?!。，；：？！、()（）]+|\.(?=\s|$)|\s-\s|\s+(?:and|plus)\s+|以及|并且|和(?![XYPN])")
 NO_MEASURE = "none"
+# Verdicts that name no quantity of a calculation: none that is sure, another one, and a value as it stands.
+UNCOMPUTED = frozenset({"", "other", "level"})
 # As many as one request of vectors takes with room for others.
 MAX_CLAUSES = 16
 

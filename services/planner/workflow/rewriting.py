@@ -31,10 +31,11 @@ from fathom.services.planner.questions.completing import (
     stands_alone,
 )
 from fathom.services.planner.questions.leaning import find_leaning
+from fathom.services.planner.questions.measures import UNCOMPUTED, read_measures
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.referents import name_referent
 from fathom.services.planner.questions.routing import find_chart
-from fathom.services.planner.reader import NAMED, Reader, select_names
+from fathom.services.planner.reader import NAMED, Reader, list_mentions, select_names
 from fathom.services.planner.workflow.model_rewriting import (
     MAX_QUESTION_CHARS,
     ModelReading,
@@ -92,6 +93,8 @@ class Rewriter:
     clients: Clients
     reader: Reader
     classifier: Classifier
+    measures: Classifier
+    """The classifier of the quantities that clauses ask for."""
     prompt: Callable[[str], str]
     """Returns the system prompt of the stage ``rewrite`` in a language."""
     model_s: float = 15.0
@@ -160,14 +163,16 @@ class Rewriter:
         last = before[-1]
         # Answers are left out: the reader has learnt from questions, and a figure of an answer draws it to
         # calculations with that.
-        program, former, chart, kind = await asyncio.gather(
+        program, former, chart, kind, heard = await asyncio.gather(
             self.reader.read_program(seen.text, [text.text for text in before], as_of),
             self.reader.read_program(last.text, (), as_of),
             find_chart(seen.text, self.classifier),
             self.classifier.classify_one(ROUTE, seen.text, KIND),
+            read_measures(seen.text, list_mentions(seen), self.measures),
         )
         is_own = kind.label in OWN_WORDS and kind.probability >= OWN_SURE
-        read = FollowUp(seen, last, program, former, bool(chart), is_own)
+        quantities = tuple(one.measure for one in heard if one.measure not in UNCOMPUTED)
+        read = FollowUp(seen, last, program, former, bool(chart), is_own, quantities)
         if stands_alone(read):
             return Completed(seen.text)
         for candidate in list_candidates(read):

@@ -37,6 +37,7 @@ from fathom.core.call import Call, calling
 from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
 from fathom.operations.shadow.gate import wilson
+from fathom.services.planner.classification.classifier import MEASURE_FILE
 from fathom.services.planner.commands.follow_ups import (
     OUTCOMES,
     Case,
@@ -97,7 +98,8 @@ class LocalReader:
 def make_rewriter(servicer: Any) -> Rewriter:
     """Return the planner's rewriter without a language model, set to ask back (``planner.clarify: auto``)."""
     clients = Clients({}, Telemetry("bench", log_level="critical"))
-    return Rewriter(clients, LocalReader(servicer), make_classifier(), lambda language: "", may_ask=True)
+    heads = make_classifier(), make_classifier(MEASURE_FILE)
+    return Rewriter(clients, LocalReader(servicer), *heads, lambda language: "", may_ask=True)
 
 
 async def run(path: str = "") -> None:
@@ -128,7 +130,8 @@ async def open_rewriter(url: str) -> AsyncIterator[Rewriter]:
     prompts = Prompts.of(load_catalogue(), Config())
     async with local_stack({ENDPOINT: endpoint, MODEL: {"engine": "rules"}}) as (clients, _store):
         reader = DatafetchReader(clients, READ_S)
-        yield Rewriter(clients, reader, make_classifier(), prompts.render_rewriting, model_s=MODEL_S, may_ask=True)
+        heads = make_classifier(), make_classifier(MEASURE_FILE)
+        yield Rewriter(clients, reader, *heads, prompts.render_rewriting, model_s=MODEL_S, may_ask=True)
 
 
 async def rewrite_all(cases: Sequence[Case], rewriter: Rewriter, url: str) -> list[Reading]:

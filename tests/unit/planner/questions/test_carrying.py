@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fathom.core.errors import CorruptData
@@ -11,6 +13,9 @@ from fathom.services.planner.questions.carrying import carry, exchange_words, is
 from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING
 from fathom.services.planner.questions.wording import write_question
 
+LILLY = 'ret(within(series("Lilly", LLY), "2020"))'
+OTHER_YEAR = 'ret(within(series("Pfizer", PFE), "2019"))'
+VOLATILITY = 'vol(within(series("Pfizer", PFE), "2020"))'
 LAST = "What was Pfizer's return in 2020?"
 FORMER = 'ret(within(series("Pfizer", PFE), "2020"))'
 WORDS = {
@@ -130,8 +135,36 @@ def test_an_unlikely_program_is_no_likely_one_and_one_with_an_unreadable_period_
     assert unlikely
     assert is_likely(likely)
     assert not is_likely(unlikely)
-    assert complete("and Lilly?", program, gaps=frozenset({"PERIOD"})) == ""
+    later = 'ret(within(series("Lilly", LLY), "13"))'
+    assert complete("and Lilly, 13?", later, gaps=frozenset({"PERIOD"})) == ""
+    # What could not be read in the last question either stays as it was.
+    assert complete("and Lilly?", program, gaps=frozenset({"PERIOD"})) == "What was Lilly's return in 2020?"
     assert complete("and Lilly?", program, gaps=frozenset({"UNKNOWN_SERIES"})) == "What was Lilly's return in 2020?"
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "unread", "program", "heard", "is_used"),
+    [
+        # Words around what is new, in no list.
+        ("oops, Lilly", "oops", LILLY, (), True),
+        ("oops, 2019", "oops", OTHER_YEAR, (), True),
+        # Nothing is named, and nobody has heard that a volatility is asked for.
+        ("another figure", "figure", VOLATILITY, (), False),
+        ("how bumpy was that", "bumpy", VOLATILITY, ("volatility",), True),
+        ("how deep was the fall", "deep", VOLATILITY, ("max_drawdown",), False),
+        # A name that nothing knows, a pointing word, and a part of the time, which may be left out.
+        ("Lilly or Zoom", "Zoom", LILLY, (), False),
+        ("the former, Lilly", "former", LILLY, (), False),
+        ("had I sat out March 2020", "sat", 'ret(within(series("Pfizer", PFE), "March 2020"))', (), False),
+    ],
+)
+def test_unread_words_are_passed_over_where_nothing_hangs_on_them(
+    follow_up: str, unread: str, program: str, heard: tuple[str, ...], *, is_used: bool
+) -> None:
+    asked = make(follow_up, program)
+    assert asked.program is not None
+    asked = replace(asked, program=replace(asked.program, unread=(unread,)))
+    assert is_supported(asked, make(LAST, FORMER), (), heard) is is_used
 
 
 def test_a_name_replaces_only_what_is_of_its_kind() -> None:
