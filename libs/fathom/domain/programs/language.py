@@ -1,13 +1,15 @@
 """The language of programs: functions and their arguments, tokens, parsing and rendering.
 
 A program is a list of calls. Its strings are words of the question; what a series or a group is stands behind its
-words: ``maximum(within(series("VIX", VIX), "2014"))``. See docs/finance.md for what the functions compute.
+words, in quotes where it is no Python name: ``maximum(within(series("VIX", VIX), "2014"))``. See docs/finance.md for
+what the functions compute.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -155,10 +157,22 @@ def parse_node(node: ast.expr, are_ids_omitted: bool = False) -> Node:
         case ast.Call(func=ast.Name(id="series"), args=words) if are_ids_omitted and is_quoted(words):
             return Call("series", tuple(map(parse_node, words)))
         case ast.Call(func=ast.Name(id=("series" | "members") as name), args=[*words, target]):
-            return Call(name, tuple(map(parse_node, words)), ast.unparse(target))
+            return Call(name, tuple(map(parse_node, words)), parse_target(target))
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in {*SIGNATURES, *DERIVED, *SPECIAL}:
             return Call(name, tuple(parse_node(one, are_ids_omitted) for one in arguments))
     raise InvalidField("program", f"{ast.unparse(node)!r} is not part of the language")
+
+
+def parse_target(node: ast.expr) -> str:
+    """Return the id of a series or group; one that is no Python name is in quotes."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ast.unparse(node)
+
+
+def render_target(target: str) -> str:
+    """Return an id as ``parse_target`` reads it: 000651.revenue in quotes, AAPL.close as it is."""
+    parts = target.split(".")
+    is_name = all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
+    return target if is_name else json.dumps(target, ensure_ascii=False)
 
 
 def is_quoted(nodes: Sequence[ast.expr]) -> bool:
@@ -182,7 +196,7 @@ def render_node(node: Node) -> str:
         case Word(text):
             return text
         case Call(name, arguments, target):
-            shown = [*map(render_node, arguments), *([target] if target else [])]
+            shown = [*map(render_node, arguments), *([render_target(target)] if target else [])]
             return f"{name}({', '.join(shown)})"
 
 

@@ -15,12 +15,24 @@ from fathom.domain.programs.language import Call, parse, render
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.programs.catalogue import Entry
+from fathom.services.datafetch.programs.completing.comparisons import complete_differences, correct_shares
 from fathom.services.datafetch.programs.completing.conditions import (
     complete_conditions,
     complete_directions,
     complete_exclusions,
+    correct_conditions,
 )
-from fathom.services.datafetch.programs.completing.names import complete_follow_ups, complete_lists, complete_prices
+from fathom.services.datafetch.programs.completing.names import (
+    complete_follow_ups,
+    complete_lists,
+    complete_owners,
+    complete_prices,
+)
+from fathom.services.datafetch.programs.completing.periods import (
+    complete_periods,
+    complete_second_periods,
+    correct_years,
+)
 from fathom.services.datafetch.programs.completing.question import Asked, KnownSeries
 from fathom.services.datafetch.programs.completing.windows import complete_windows
 from fathom.services.datafetch.programs.reader import ProgramReading
@@ -28,8 +40,15 @@ from fathom.services.datafetch.programs.resolve import Gap, Resolved
 from fathom.services.datafetch.programs.wording.unused import find_unused, is_decisive
 
 COMPLETIONS = (
-    complete_windows, complete_directions, complete_conditions, complete_lists, complete_follow_ups, complete_prices,
+    complete_windows, complete_directions, complete_conditions, complete_lists, complete_follow_ups, complete_owners,
+    complete_prices,
 )  # fmt: skip
+# What is done with periods that no exclusion has.
+OF_PERIODS = (complete_periods, complete_second_periods, complete_differences)
+
+
+# Changes of programs that leave no word unused and still compute something else than what the question says.
+CORRECTIONS = (correct_years, correct_conditions, correct_shares)
 
 
 class Completer:
@@ -39,7 +58,10 @@ class Completer:
         self, entries: Sequence[Entry], resolve: Callable[[Sequence[Call], date], Resolved], layer: Layer
     ) -> None:
         """Take the series that programs can name, the resolution of a program, and the names of the tables."""
-        self._by_id = {one.id: KnownSeries(one.id, one.entity, one.indicator, one.facts.frequency) for one in entries}
+        self._by_id = {
+            one.id: KnownSeries(one.id, one.entity, one.indicator, one.facts.frequency, one.facts.unit)
+            for one in entries
+        }
         self._by_place = {(one.entity, one.indicator): one for one in self._by_id.values()}
         self._resolve, self._layer = resolve, layer
 
@@ -50,31 +72,43 @@ class Completer:
 
         A completion counts only where fewer words of the question are left than before.
         """
-        for completion in (*COMPLETIONS, None) if is_readable(reading) else ():
-            unused = find_unused(texts[-1], mentions, reading, self._layer)
-            if not unused:
+        if not reading.steps:
+            return reading
+        for correction in CORRECTIONS:
+            asked = self._ask(reading, texts, mentions, today)
+            reading = self._change(reading, correction(asked), [], asked) or reading
+        for completion in (*COMPLETIONS, None, *OF_PERIODS):
+            asked = self._ask(reading, texts, mentions, today)
+            if not asked.unused:
                 break
-            asked = Asked(
-                texts[-1], mentions, parse(reading.text), unused, self._by_id.get,
-                lambda entity, indicator: self._by_place.get((entity, indicator)), len(texts) > 1,
-            )  # fmt: skip
             if completion is None:
-                program, words = complete_exclusions(asked, today)
+                program, words = complete_exclusions(asked)
             else:
                 program, words = completion(asked), list[str]()
-            reading = self._choose(reading, program, words, asked, today)
+            made = self._change(reading, program, words, asked)
+            if made is not None:
+                left = find_unused(asked.question, asked.mentions, made, self._layer)
+                reading = made if weigh(left) < weigh(asked.unused) else reading
         return reading
 
-    def _choose(
-        self, reading: ProgramReading, program: Sequence[Call], words: Sequence[str], asked: Asked, today: date
-    ) -> ProgramReading:
-        """Return the reading of another program if that uses more of the question's words, and can be computed."""
+    def _ask(self, reading: ProgramReading, texts: Sequence[str], mentions: Sequence[Mention], today: date) -> Asked:
+        """Return the question beside the program of a reading."""
+        unused = find_unused(texts[-1], mentions, reading, self._layer)
+        return Asked(
+            texts[-1], mentions, parse(reading.text), unused, self._by_id.get,
+            lambda entity, indicator: self._by_place.get((entity, indicator)), today, len(texts) > 1,
+        )  # fmt: skip
+
+    def _change(
+        self, reading: ProgramReading, program: Sequence[Call], words: Sequence[str], asked: Asked
+    ) -> ProgramReading | None:
+        """Return the reading with another program; None for the same one, and for one that cannot be computed."""
         if tuple(program) == asked.program:
-            return reading
+            return None
         try:
-            found = self._resolve(program, today)
+            found = self._resolve(program, asked.today)
         except InvalidField:
-            return reading
+            return None
         made = replace(
             reading,
             text=render(program),
@@ -86,16 +120,7 @@ class Completer:
             assumptions=found.assumptions,
             last=found.last,
         )
-        left = find_unused(asked.question, asked.mentions, made, self._layer)
-        return made if not made.missing and weigh(left) < weigh(asked.unused) else reading
-
-
-def is_readable(reading: ProgramReading) -> bool:
-    """Return whether a reading has steps whose text can be parsed: a series of the id 000651 has no such text."""
-    try:
-        return bool(reading.steps and parse(reading.text))
-    except InvalidField:
-        return False
+        return None if made.missing else made
 
 
 def weigh(unused: Sequence[Gap]) -> tuple[int, int]:

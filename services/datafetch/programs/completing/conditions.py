@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from types import MappingProxyType
 
 from fathom.domain.chat.negation import find_exclusions
-from fathom.domain.programs.language import Call, Node, Quote, Word
+from fathom.domain.programs.language import Call, Node, Quote, Word, walk
 from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.programs.completing.question import (
@@ -19,6 +18,7 @@ from fathom.services.datafetch.programs.completing.question import (
     Program,
     list_calls,
     make_series,
+    rewrite,
     rewrite_program,
 )
 from fathom.services.datafetch.programs.numbers import read_number
@@ -83,6 +83,37 @@ def complete_conditions(asked: Asked) -> Program:
     return found if len(found) == len(asked.program) else asked.program
 
 
+def correct_conditions(asked: Asked) -> Program:
+    """Return the program whose condition is on the series that the question names right before it.
+
+    Of "the days on which the VIX was above 25: the mean return of the S&P 500" the VIX has the condition.
+    """
+    conditions = select(asked.mentions, MentionKind.CONDITION)
+    named = select(asked.mentions, MentionKind.ENTITY, MentionKind.INDICATOR)
+    owners = [max((item for item in named if item.end <= one.start), key=lambda item: item.end, default=None)
+              for one in conditions]  # fmt: skip
+    series = find_series(asked, owners[0]) if len(owners) == 1 and owners[0] is not None else None
+    targets = asked.list_targets()
+    if series is None or len(targets) != 2 or series.id not in targets:
+        return asked.program
+    found = {one.target: one for one in list_calls(asked.program) if one.name == "series"}
+    mine = found.pop(series.id)
+    other = found.popitem()[1]
+
+    def change(call: Call) -> Node | None:
+        if call.name != "where" or mine not in walk(call.arguments[0]) or mine in walk(call.arguments[1]):
+            return None
+        swapped = [exchange(one, mine, other) for one in call.arguments[:2]]
+        return replace(call, arguments=(*swapped, *call.arguments[2:]))
+
+    return rewrite_program(asked.program, change)
+
+
+def exchange(node: Node, one: Call, other: Call) -> Node:
+    """Return a node with two series in each other's place."""
+    return rewrite(node, lambda call: {one: other, other: one}.get(call))
+
+
 def find_owner(asked: Asked, condition: Mention) -> Mention | None:
     """Return the name right before a condition if it is a series that no step has."""
     named = select(asked.mentions, MentionKind.ENTITY, MentionKind.INDICATOR)
@@ -105,9 +136,9 @@ def has_common_days(asked: Asked, other: KnownSeries) -> bool:
     return bool(own and its) and (own == daily) == (its == daily)
 
 
-def complete_exclusions(asked: Asked, today: date) -> tuple[Program, list[str]]:
+def complete_exclusions(asked: Asked) -> tuple[Program, list[str]]:
     """Return the program without the values of the one period that is excluded, and the words that exclude it."""
-    found = list(list_excluded(asked, today))
+    found = list(list_excluded(asked))
     if len(found) != 1 or any(one.name == "without" for one in list_calls(asked.program)):
         return asked.program, []
     period, words = found[0]
@@ -124,12 +155,12 @@ def complete_exclusions(asked: Asked, today: date) -> tuple[Program, list[str]]:
     return (changed, words) if len(changed) == len(asked.program) else (asked.program, [])
 
 
-def list_excluded(asked: Asked, today: date) -> Iterator[tuple[str, list[str]]]:
+def list_excluded(asked: Asked) -> Iterator[tuple[str, list[str]]]:
     """Yield the period of each exclusion, and all its words: "leaving out 2008", 不算疫情那年（2020年）."""
     dated = select(asked.mentions, MentionKind.PERIOD)
     for start, end in find_exclusions(asked.question):
         phrase = asked.question[start:end]
-        read = periods.read(phrase, today, today)
+        read = periods.read(phrase, asked.today, asked.today)
         behind = [item for item in dated if item.start > end and asked.question[end : item.start].strip() in BRACKETS]
         # The days in brackets say which ones the words before them mean.
         if behind:

@@ -84,6 +84,29 @@ def complete_follow_ups(asked: Asked) -> Program:
     return rewrite_program(asked.program, change)
 
 
+def complete_owners(asked: Asked) -> Program:
+    """Return the program of the name that a follow-up asks of, where it has a series by words that name none."""
+    named = select(asked.mentions, MentionKind.ENTITY)
+    unused = asked.select_unused(MentionKind.ENTITY, GapReason.UNUSED_NAME)
+    series = {one for one in list_calls(asked.program) if one.name == "series"}
+    if not asked.is_follow_up or len(unused) != 1 or named != unused or unused[0].others or len(series) != 1:
+        return asked.program
+    old = series.pop()
+    known = asked.find(old.target)
+    new = asked.find_of(unused[0].value, known.indicator) if known is not None else None
+    others = select(asked.mentions, MentionKind.INDICATOR)
+    is_named = any(asked.get_text(item).casefold() in old.words.casefold() for item in others)
+    # Words of an earlier question name what that was about, beside which this one may be meant.
+    if new is None or is_named or old.words not in asked.question:
+        return asked.program
+    other = make_series(asked.get_text(unused[0]), new)
+
+    def change(call: Call) -> Node | None:
+        return other if call.name == "series" else None
+
+    return rewrite_program(asked.program, change)
+
+
 def complete_prices(asked: Asked) -> Program:
     """Return the program in constant prices where the question asks for them: "deflated by the CPI"."""
     is_asked = any(item.value == "real" for item in select(asked.mentions, MentionKind.MEASURE))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 from fathom.domain.programs.language import Call, Node, Quote, Reference, walk
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
@@ -20,14 +22,29 @@ UNITS: Mapping[str, str] = {
 SOURCES = frozenset({"series", "members", "rate"})
 
 
+# Units of amounts of money, and the mark of those that are at a rate of a year.
+MONEY, YEARLY = re.compile(r"\b[BM]il\. of"), "SAAR"
+# Functions whose value is one number.
+VALUES = frozenset({
+    "at", "first", "last", "maximum", "minimum", "mean", "median", "total", "std", "count", "ret", "change", "cagr",
+    "drawdown", "rise", "vol", "sharpe", "sortino", "corr", "levels_corr", "beta", "count_if", "share_if", "longest",
+})  # fmt: skip
+
+
 @dataclass(frozen=True)
 class KnownSeries:
-    """A series of the tables: its id in programs, whose it is, what is measured and how often."""
+    """A series of the tables: its id in programs, whose it is, what is measured, how often and in which unit."""
 
     id: str
     entity: str
     indicator: str
     frequency: str
+    unit: str = ""
+
+    @property
+    def is_averaged(self) -> bool:
+        """Return whether the value of a longer time is the mean: so it is of all but amounts of money of each month."""
+        return not MONEY.search(self.unit) or YEARLY in self.unit
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,7 @@ class Asked:
     unused: Sequence[Gap]
     find: Callable[[str], KnownSeries | None]
     find_of: Callable[[str, str], KnownSeries | None]
+    today: date
     is_follow_up: bool = False
 
     def get_text(self, item: Mention) -> str:
@@ -68,6 +86,11 @@ class Asked:
 def list_calls(program: Sequence[Node]) -> Iterator[Call]:
     """Yield all calls of a program."""
     yield from (one for step in program for one in walk(step) if isinstance(one, Call))
+
+
+def is_value(step: Call) -> bool:
+    """Return whether a step gives one number, or one of each member of a group."""
+    return step.name in VALUES
 
 
 def has_references(program: Sequence[Node]) -> bool:

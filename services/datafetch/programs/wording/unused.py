@@ -11,6 +11,7 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from fathom.domain.programs.language import EURO
+from fathom.domain.programs.resolved import FUNCTION
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.catalog.text import normal
@@ -19,6 +20,7 @@ from fathom.services.datafetch.parser.builder import STEP_MONTHS
 from fathom.services.datafetch.parser.lexicon import cue, find_joined, is_shared
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.programs.catalogue import HOME
+from fathom.services.datafetch.programs.numbers import ENGLISH, LATIN
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
 from fathom.services.datafetch.programs.wording import windows
@@ -47,6 +49,9 @@ NAMED = (MentionKind.ENTITY, MentionKind.INDICATOR)
 NUMBER = re.compile(r"\d+")
 # Steps that compute a change between two values, whatever lies between them.
 MOVES = ("pct", "ret", "change", "minus", "over")
+# Steps that set two values against each other.
+COMPARED_BY = frozenset({"minus", "pct", "over", "share"})
+CHANGES = frozenset({"change", "ret", "rise", "drawdown"})
 # Probability of a link from which on the series' title has what is asked for, whatever names the catalog has for it.
 SURE_LINK = 0.95
 
@@ -78,7 +83,7 @@ class UnusedFinder:
         is_sure = program.link_confidence >= SURE_LINK
         named = {each.words for each in program.series}
         parts = [one for one in qualifiers if question[one.start : one.end] not in named]
-        self._cut = set(find_cut_names(question, mentions, program.series))
+        self._cut = set(find_cut_names(question, mentions, program.series, is_sure))
         self._cut |= {one for one in parts if one.start and not is_sure and has_capital(question[one.start : one.end])}
         # These are not used, though words for a series may hold them.
         self._apart = self._cut | qualifiers | self._partners
@@ -110,7 +115,8 @@ class UnusedFinder:
             case MentionKind.CONDITION:
                 return self._is_open_condition(item, text)
             case MentionKind.MEASURE:
-                return bool(NUMBER.search(text)) and not is_moved(item, self._program.steps)
+                is_length = bool(NUMBER.search(text)) and not is_moved(item, self._program.steps)
+                return is_length or self._is_open_difference(item, text)
             case MentionKind.OUTPUT:
                 return bool(self._program.series) and find_money(item, self._layer) not in self._monies
         return True
@@ -136,13 +142,39 @@ class UnusedFinder:
         words = self._question[owner.start : owner.end].casefold()
         return not any(words in one or one in words for one in self._used if not one.isdigit())
 
+    def _is_open_difference(self, measure: Mention, text: str) -> bool:
+        """Return whether a difference is asked for that no step computes, and that is no series of its own."""
+        names = {name for step in self._program.steps for name in FUNCTION.findall(step)}
+        is_named = any(text.casefold() in one for one in self._used) or any(
+            measure.span == item.span for item in select(self._mentions, MentionKind.INDICATOR)
+        )
+        # A change is the difference of two days; of two things it is none.
+        is_change = bool(names & CHANGES) and len(self._program.steps) == 1 and "each" not in names
+        is_computed = bool(names & COMPARED_BY) or is_change
+        return measure.value == "spread" and bool(names) and not is_computed and not is_named
+
     def _choose_reason(self, item: Mention) -> GapReason:
         # "Gold in America" is the same gold: the economy is named as open, and the program stays. So it does with a
         # number that begins an unread word: 811汇改.
         is_economy = item.kind == MentionKind.ENTITY and item.value not in self._entities
-        if is_economy or is_part_of_word(item, self._mentions):
+        if is_economy or is_part_of_word(item, self._mentions) or self._is_circumstance(item):
             return GapReason.UNREAD
         return GapReason.UNUSED_NAME if item in self._cut else REASONS[item.kind]
+
+    def _is_circumstance(self, item: Mention) -> bool:
+        """Return whether a mention leaves the values as they are: it is named as open, and the program stays.
+
+        A difference is one of values that are given. A period by its name, the financial crisis, tells more of the one
+        whose dates the question has.
+        """
+        if item.kind == MentionKind.PERIOD:
+            others = [one for one in select(self._mentions, MentionKind.PERIOD) if list_numbers(self._get_text(one))]
+            is_dated = any(is_computed(one, self._program.steps) for one in others)
+            return is_dated and ".." not in item.value and not list_numbers(self._get_text(item))
+        return item.kind == MentionKind.MEASURE and item.value == "spread"
+
+    def _get_text(self, item: Mention) -> str:
+        return self._question[item.start : item.end]
 
     def _is_used(self, item: Mention, text: str, reason: GapReason) -> bool:
         """Return whether the words of a program have those of a mention, or parts of them that say as much."""
@@ -214,8 +246,14 @@ def is_computed(period: Mention, steps: Sequence[str]) -> bool:
 
 def has_numbers(item: Mention, text: str, used: Sequence[str]) -> bool:
     """Return whether all numbers of a period are among used words: of "the 60 days to 31 March 2019", 60 as well."""
-    numbers = NUMBER.findall(text) if item.kind == MentionKind.PERIOD else ()
-    return set(numbers) <= set(NUMBER.findall(" ".join(used)))
+    numbers = list_numbers(text) if item.kind == MentionKind.PERIOD else set()
+    return numbers <= list_numbers(" ".join(used))
+
+
+def list_numbers(text: str) -> set[str]:
+    """Return the numbers of a text in digits, those in English words as well; "one" is more often none."""
+    words = {str(ENGLISH[word]) for word in LATIN.findall(text.casefold()) if ENGLISH.get(word, 1) > 1}
+    return {*NUMBER.findall(text), *words}
 
 
 def is_moved(measure: Mention, steps: Sequence[str]) -> bool:
@@ -247,13 +285,17 @@ def has_capital(text: str) -> bool:
     return any(map(str.isupper, text))
 
 
-def find_cut_names(question: str, mentions: Sequence[Mention], series: Sequence[NamedSeries]) -> Iterator[Mention]:
+def find_cut_names(
+    question: str, mentions: Sequence[Mention], series: Sequence[NamedSeries], is_sure: bool
+) -> Iterator[Mention]:
     """Yield unread words right before a series' words, where one is a proper name: "UK" and "gilt" of "UK gilt 10y"."""
     unread = {question[item.start : item.end]: item for item in select(mentions, MentionKind.UNKNOWN)}
     for one in series:
         before = question[: question.find(one.words)].split() if one.words in question else []
         run = list(takewhile(unread.__contains__, reversed(before)))
-        if any(map(has_capital, run)):
+        # The first word of a question has a capital of its own: "Drug makers JNJ" are none but these.
+        is_start = is_sure and one.entity != HOME and len(run) == len(before) > 0 and not has_capital(run[-1][1:])
+        if any(map(has_capital, run[:-1] if is_start else run)):
             yield from (unread[word] for word in run)
 
 

@@ -115,7 +115,8 @@ async def test_a_denied_comparison_goes_the_other_way(completing: Completing) ->
 
 async def test_a_condition_on_another_series_chooses_its_days(completing: Completing) -> None:
     question = "Averaging only the months between 2008 and 2013 when US unemployment was over 8%: the prime rate?"
-    wanted = 'mean(within(where(series("prime rate", mprime), series("unemployment", unrate), above, "8%"), "2008"))'
+    wanted = 'mean(within(where(series("prime rate", mprime), series("unemployment", unrate), above, "8%"), "{}"))'
+    wanted = wanted.format("between 2008 and 2013")
     counted = 'count_if(within(series("prime rate", mprime), "2008"), above, "8%")'
     assert await completing.complete(counted, question) == wanted
     assert await completing.complete('mean(within(series("prime rate", mprime), "2008"))', question) == wanted
@@ -177,11 +178,82 @@ async def test_a_change_is_deflated_by_the_index_that_the_question_names(complet
     assert await completing.complete(program, plain) == program
 
 
-async def test_a_program_whose_text_cannot_be_read_again_stays_as_it_is(engine: Engine) -> None:
-    # Codes of companies are ids that are no Python.
-    reading = ProgramReading(
-        'last(series("x", 000651.revenue))', "calculation", 0.9, 1.0, ("f.last(s1)",), (), (), ("x",)
+@pytest.mark.parametrize(
+    ("question", "program", "wanted"),
+    [
+        (
+            "JPM against BAC over 2007-2009: max drawdown of each, and the difference?",
+            'drawdown(within(each(series("JPM", JPM), series("BAC", BAC)), "2007-2009"))',
+            'minus(drawdown(within(series("JPM", JPM), "2007-2009")), drawdown(within(series("BAC", BAC), "2007-2009")))',
+        ),
+        (
+            "Volatility of gold in 2008 and in 2017, and the difference?",
+            'vol(within(series("gold", GOLD), "2008"))\nvol(within(series("gold", GOLD), "2017"))',
+            "minus(_1, _2)",
+        ),
+    ],
+)
+async def test_a_difference_that_is_asked_for_is_computed(
+    completing: Completing, question: str, program: str, wanted: str
+) -> None:
+    assert await completing.complete(program, question) == f"{program}\n{wanted}"
+    plain = question.replace(", and the difference", "")
+    assert await completing.complete(program, plain) == program
+
+
+async def test_each_of_two_periods_has_its_value(completing: Completing) -> None:
+    first = 'vol(within(series("gold", GOLD), "2008"))'
+    second = first.replace("2008", "2017")
+    for program in (first, second):
+        found = await completing.complete(program, "How volatile was gold in 2008, and in 2017?")
+        assert found == f"{first}\n{second}"
+    ratio = "黄金2008年的波动率是2017年的多少倍？"
+    program = 'vol(within(series("黄金", GOLD), "2008年"))'
+    assert await completing.complete(program, ratio) == f"{program}\n{program.replace('2008', '2017')}\nover(_1, _2)"
+    # A month beside a year narrows it, or is none of its kind.
+    unlike = "How volatile was gold in 2008, and in March 2017?"
+    assert await completing.complete(first, unlike) == first
+
+
+async def test_a_part_of_a_period_becomes_the_whole(completing: Completing) -> None:
+    program = 'count_if(within(yoy(series("CPI", cpiaucsl)), "September 2022"), at_least, "six percent")'
+    question = (
+        "Over the twelve months to September 2022, how many values of the CPI, year on year, were at six percent?"
     )
-    seen = await engine.read("60-day volatility of Apple in 2020", TODAY)
-    completer = Completer((), Completing(engine).resolve, engine.layer)
-    assert completer.complete(reading, ["60-day volatility of Apple in 2020"], seen.mentions, TODAY) is reading
+    wanted = program.replace("September", "the twelve months to September")
+    assert await completing.complete(program, question) == wanted
+
+
+async def test_a_year_of_a_monthly_series_is_its_mean(completing: Completing) -> None:
+    program = 'at(series("jet fuel", mjfuelusgulf), "2008")'
+    wanted = 'mean(within(series("jet fuel", mjfuelusgulf), "2008"))'
+    assert await completing.complete(program, "What did jet fuel cost in 2008?") == wanted
+    # An end of a year has a value of its own, and so has a year of an annual series.
+    ended = program.replace("2008", "end of 2008")
+    assert await completing.complete(ended, "What did jet fuel cost at the end of 2008?") == ended
+    annual = 'at(series("homeownership rate", ushown), "2004")'
+    assert await completing.complete(annual, "What was the homeownership rate in 2004?") == annual
+
+
+async def test_the_condition_is_on_the_series_before_it(completing: Completing) -> None:
+    turned = 'mean(within(where(moves(series("VIX", VIX), day), series("S&P 500", SP500), above, "25"), "2018"))'
+    wanted = 'mean(within(where(moves(series("S&P 500", SP500), day), series("VIX", VIX), above, "25"), "2018"))'
+    question = "Days of 2018 on which the VIX ended higher than 25: mean daily return of the S&P 500 on them?"
+    assert await completing.complete(turned, question) == wanted
+    assert await completing.complete(wanted, question) == wanted
+
+
+async def test_an_excess_over_the_lowest_value_is_a_percentage_of_it(completing: Completing) -> None:
+    line = 'within(series("韩元", KRW), "2008年")'
+    program = f"pct(maximum({line}), minimum({line}))"
+    question = "2008年欧元兑韩元的最高价比最低价高出百分之几？"
+    assert await completing.complete(program, question) == f"pct(minimum({line}), maximum({line}))"
+    fall = "2008年欧元兑韩元从最高价跌到最低价，跌了百分之几？"
+    assert await completing.complete(program, fall) == program
+
+
+async def test_a_follow_up_asks_of_another_name(completing: Completing) -> None:
+    program = 'vol(within(series("标", SP500), "2002年"))'
+    first, second = "苹果2001年到2003年股价的年化波动率是多少？", "标的换成百事可乐，时间只看2002年"
+    assert await completing.complete(program, first, second) == program.replace('"标", SP500', '"百事可乐", PEP')
+    assert await completing.complete(program, second) == program

@@ -233,3 +233,32 @@ def test_a_loss_above_a_bound_is_a_move_below_its_negative(comparison: str, is_u
     assert find("months when Alpha lost more than 8%", ["Alpha", "8"], ALPHA, bound, steps=(step,)) == (
         [] if is_used else ["UNUSED_NUMBER more than 8%"]
     )
+
+
+def test_a_number_word_is_part_of_a_period() -> None:
+    period = (K.PERIOD, "the twelve months to 2020", "2019-01-01/2020-12-31")
+    assert find("Alpha over the twelve months to 2020", ["Alpha", "2020"], period) == [
+        "UNUSED_PERIOD the twelve months to 2020"
+    ]
+    assert not find("Alpha over the twelve months to 2020", ["Alpha", "12", "2020"], period)
+
+
+def test_a_period_by_name_beside_its_dates_is_named_and_keeps_no_value_back() -> None:
+    crisis, dated = (K.PERIOD, "crisis", "2007-12-01/2009-06-30"), (K.PERIOD, "2019", "2019-01-01/2019-12-31")
+    assert find("Alpha in the crisis year 2019", ["Alpha"], crisis, dated) == ["UNREAD crisis"]
+    assert find("Alpha in the crisis", ["Alpha"], crisis) == ["UNUSED_PERIOD crisis"]
+
+
+def test_a_difference_that_no_step_computes_is_named() -> None:
+    asked = (K.MEASURE, "difference", "spread")
+    steps = ("f.drawdown(f.within(f.each(s1, s2), f.period('2019-01-01', '2019-12-31')))",)
+    question = "Alpha and JPY in 2019: drawdown, and the difference"
+    assert find(question, ["Alpha", "2019"], asked, steps=steps) == ["UNREAD difference"]
+    assert not find(question, ["Alpha", "2019"], asked, steps=(*steps, "f.minus(_1, _1)"))
+
+
+def test_the_first_word_of_a_question_is_no_proper_name() -> None:
+    read = [(K.UNKNOWN, "Drug", ""), (K.UNKNOWN, "makers", "")]
+    assert find("Drug makers Alpha, average", ["Alpha"], *read) == ["UNREAD Drug", "UNREAD makers"]
+    # Where the link is not sure, it may be one.
+    assert find("Drug makers Alpha, average", ["Alpha"], *read, link=0.8)[0] == "UNUSED_NAME Drug"

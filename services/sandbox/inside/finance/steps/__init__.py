@@ -29,6 +29,7 @@ from fathom.services.sandbox.inside.finance.steps.conditions import (
 from fathom.services.sandbox.inside.finance.steps.dates import days, earlier, end, later, months, sessions, start, years
 from fathom.services.sandbox.inside.finance.steps.money import real
 from fathom.services.sandbox.inside.finance.steps.output import run_step, show, show_tables
+from fathom.services.sandbox.inside.finance.steps.overview import summary
 from fathom.services.sandbox.inside.finance.steps.portfolios import grow, portfolio
 from fathom.services.sandbox.inside.finance.steps.risk import (
     beta,
@@ -62,7 +63,6 @@ from fathom.services.sandbox.inside.finance.steps.statistics import (
     ret,
     size,
     std,
-    summary,
     top,
     total,
 )

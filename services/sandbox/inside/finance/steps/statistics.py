@@ -265,14 +265,6 @@ def percentile(line: Line, x: Any) -> Point:
 
 
 @map_members
-def summary(line: Line) -> Group:
-    """Return first and last value, highest, lowest and mean of the window."""
-    return Group(
-        {"first": first(line), "last": last(line), "max": maximum(line), "min": minimum(line), "mean": mean(line)}
-    )
-
-
-@map_members
 def ahead(line: Line, a: Any, n: Any) -> Point:
     """Return the n-th observation after a day or point, below 0 before it; refuse one outside the data."""
     day, place = find_day(a, "a"), read_number(n, "n")

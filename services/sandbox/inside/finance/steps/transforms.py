@@ -232,6 +232,7 @@ def combine_points(a: Any, b: Any, operate: Callable[..., Any], sign: str, unit:
     if unit is None and None in units:
         unit = (units[0] or units[1] or "") if sign != "/" else units[0] or ""
     elif unit is None:
+        check_alike(str(units[0]), str(units[1]), sign)
         is_difference = units[0] and units[1] and str(units[1]).startswith("%")
         unit = "" if sign in "*/" else get_difference_unit(str(units[0])) if is_difference else units[0] or ""
     days = [getattr(one, "day", None) for one in (a, b)]
@@ -239,6 +240,13 @@ def combine_points(a: Any, b: Any, operate: Callable[..., Any], sign: str, unit:
     day = days[0] if days[0] is not None else days[1]
     name = f"{describe(a)} {sign} {describe(b)}"
     return Point(value, day, unit, name, days[1], notes, rows=join_rows(a, b))
+
+
+def check_alike(one: str, other: str, sign: str) -> None:
+    """Refuse the sum or difference of a rate and an amount; what is in no unit may be either."""
+    rates = ("%", "percentage")
+    if sign in "+-" and one and other and one.startswith(rates) != other.startswith(rates):
+        raise InvalidArgument("b", f"is in {other}, which has no sum or difference with what is in {one}")
 
 
 @map_members

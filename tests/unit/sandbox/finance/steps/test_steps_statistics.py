@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fathom.services.sandbox.inside.finance import steps
@@ -69,7 +71,15 @@ def test_statistics_of_a_window() -> None:
     )
     assert [one(window).value for one in functions] == [20, 40, 40, 20, 30, 30, 90, 10, 3]
     assert str(steps.maximum(window).day.date()) == "2020-03-05"
-    assert [one.value for one in steps.summary(window).members.values()] == [20, 40, 40, 20, 30]
+
+
+def test_a_summary_of_a_price_has_its_return_and_its_deepest_fall() -> None:
+    window = steps.within(DAILY, steps.period("2020-03-03", "2020-03-05"))
+    assert [one.value for one in steps.summary(window).members.values()] == [20, 40, 40, 20, 30, 300, 0]
+    # Of an index of months nobody asks for it, and a price below 0 has none.
+    months = steps.summary(make_monthly([20, 40, 30]))
+    below = steps.summary(replace(DAILY, values=DAILY.values - 20))
+    assert [*months.members] == [*below.members] == ["first", "last", "max", "min", "mean"]
 
 
 def test_a_single_value_has_no_deviation() -> None:

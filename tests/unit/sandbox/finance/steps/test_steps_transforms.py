@@ -150,3 +150,12 @@ def test_a_price_or_a_rate_in_percent_is_no_currency(unit: str) -> None:
     for name, arguments in (("of", (other, dollars)), ("quoted", (dollars, other)), ("quoted", ("EUR", other))):
         with pytest.raises(InvalidArgument, match=f"{name}: must be a line of a currency per EUR, and gold is {shown}"):
             steps.rate(*arguments)
+
+
+def test_a_rate_and_an_amount_have_no_difference() -> None:
+    price, rate = make_monthly([100, 110], unit="USD"), make_monthly([1.0, 1.5], unit="%", kind="rate")
+    for operate in (steps.minus, steps.plus):
+        with pytest.raises(InvalidArgument, match="b: is in %, which has no sum or difference with what is in USD"):
+            operate(steps.last(price), steps.last(rate))
+    assert steps.minus(steps.last(price), 10).value == 100
+    assert steps.minus(steps.last(rate), steps.first(rate)).unit == "percentage points"
