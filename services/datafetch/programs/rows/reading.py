@@ -160,12 +160,14 @@ def choose_rows(asked: Asked, table: RowTable, compare: Compare | None) -> Choic
     measure, named = choose_measure(asked, columns or table.list_kind(Kind.NUMBER), taken, compare)
     if measure is None:
         return None
-    rows = frozenset(row for row in rows - table.find_totals(measure) if measure.cells[row] is not None)
+    # A row that lacks the number stays, so that a sum over the others says so.
+    rows -= table.find_totals(measure) | table.heading_rows
+    filled = frozenset(row for row in rows if measure.cells[row] is not None)
     is_extreme = asked.statistic in (MAX, MIN)
-    label = find_label(table, rows, asked) if is_extreme else ""
+    label = find_label(table, filled, asked) if is_extreme else ""
     # Several values are no answer without a statistic, and one has no mean.
-    is_open = len(rows) > 1 if not asked.statistic else asked.statistic == MEAN and len(rows) < LEAST_PARTS
-    if not 0 < len(rows) <= MOST_PICKED or is_open or (is_extreme and not label):
+    is_open = len(filled) > 1 if not asked.statistic else asked.statistic == MEAN and len(filled) < LEAST_PARTS
+    if not filled or len(rows) > MOST_PICKED or is_open or (is_extreme and not label):
         return None
     # What the rows are called stands above their first column: "Lot".
     called = [one.name for one in table.list_kind(Kind.TEXT)[:1]]

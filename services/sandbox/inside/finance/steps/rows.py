@@ -9,7 +9,7 @@ import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import unit_of
-from fathom.services.sandbox.inside.finance.steps.values import Group, Point, describe_class, spell_unit
+from fathom.services.sandbox.inside.finance.steps.values import Group, Note, Point, describe_class, spell_unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,10 @@ class Rows:
 
     @property
     def values(self) -> Any:
-        """Return the values of the rows by place, without missing ones; refuse rows without any."""
+        """Return the values of the rows by place, without missing ones; refuse rows without any.
+
+        A cell is missing where it is empty, or its text is no number.
+        """
         found = pd.to_numeric(self.frame[self.column].iloc[list(self.places)], errors="coerce")
         found = found.set_axis(list(self.places)).dropna()
         if found.empty:
@@ -34,7 +37,20 @@ class Rows:
     def make_point(self, value: Any, places: Any, name: str = "") -> Point:
         """Return a value with the rows that it rests on."""
         rows = {self.column: (len(self.frame), tuple(int(place) for place in places))}
-        return Point(float(value), unit=self.unit, name=name or self.name, rows=rows)
+        return Point(float(value), unit=self.unit, name=name or self.name, notes=self.list_notes(), rows=rows)
+
+    def list_notes(self) -> tuple[Note, ...]:
+        """Return that rows have no number, if any has none: a value over the others is not that of all."""
+        count, known = len(self.places), len(self.values)
+        if known == count:
+            return ()
+        return (
+            Note(
+                f"{count - known} of {count} rows without a number for {self.name}",
+                f"{count}行中有{count - known}行没有{self.name}的数值",
+                is_gap=True,
+            ),
+        )
 
 
 def rows(sheet: Any, column: str, name: str = "") -> Rows:

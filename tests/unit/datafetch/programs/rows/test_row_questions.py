@@ -85,6 +85,15 @@ def test_rows_that_add_up_others_are_in_no_sum(tables: Sequence[RowTable]) -> No
     assert tables[0].find_totals(next(one for one in tables[0].columns if one.name == "Rent per year")) == {4}
 
 
+def test_a_row_without_a_number_is_among_those_of_a_sum() -> None:
+    text = "Order,Client,Tons\nO-1,Hospital,5\nO-2,Hospital,about 12 (note 3)\nO-3,School,7\nO-4,Hospital,9\n"
+    question = "Total tons of the orders of the hospital?"
+    found = read_rows(question, [], [make_table(text, "orders.csv")], TODAY)
+    assert found is not None
+    # The cell computes the sum of the two others, and says that one has no number.
+    assert found.steps == ("f.sum_rows(f.pick(s1, 'Client: Hospital', 0, 1, 3))",)
+
+
 def test_words_that_no_name_has_are_said_to_be_taken_for_columns(tables: Sequence[RowTable]) -> None:
     found = read_rows("Total rent per year of the leases of Harbour Books after tax?", [], tables, TODAY)
     assert found is not None

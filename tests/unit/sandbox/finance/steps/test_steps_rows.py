@@ -16,13 +16,17 @@ def test_values_of_some_rows_become_one_and_say_on_which_they_rest() -> None:
     found = f.sum_rows(f.pick(rows, "the first three", 0, 1, 2))
     # The row without a value is none that the sum rests on.
     assert (found.value, found.rows) == (95.0, {"fence": (4, (0, 1))})
+    assert [(one.english, one.is_gap) for one in found.notes] == [("1 of 3 rows without a number for fence", True)]
     assert f.mean_rows(f.pick(rows, "two", 0, 1)).value == 47.5
     assert f.value(f.pick(rows, "one", 3)).value == 95.0
 
 
 def test_rows_are_compared_by_their_labels() -> None:
     best = f.top(f.by_label(f.pick(f.rows(SITES, "fence"), "two", 0, 1), "site"), 1)
-    assert {name: one.value for name, one in best.members.items()} == {"Moor": 55.0}
+    assert {name: (one.value, one.notes) for name, one in best.members.items()} == {"Moor": (55.0, ())}
+    # The row without a value might have been the highest.
+    best = f.top(f.by_label(f.pick(f.rows(SITES, "fence"), "three", 0, 1, 2), "site"), 1)
+    assert [note.chinese for one in best.members.values() for note in one.notes] == ["3行中有1行没有fence的数值"]
 
 
 @pytest.mark.parametrize(
