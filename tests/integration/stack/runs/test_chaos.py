@@ -76,8 +76,8 @@ async def test_killing_any_process_during_a_question(
         await match_by_meaning(clients)
         several = await story(clients)
         assert len(several) == len(one_process)
-        for event, other in zip(several, one_process, strict=True):
-            assert event == other, f"event {event.get('sequence')}"
+        for recorded, expected in zip(several, one_process, strict=True):
+            assert recorded == expected, f"event {expected.get('sequence')}"
         for victim in ("nats", *ORDER):
             started, killed = time.monotonic(), False
             # The only bound on time: a run that neither ends nor fails is what must not happen.
