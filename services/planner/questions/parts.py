@@ -18,7 +18,8 @@ def list_parts(question: str, mentions: Sequence[pb.Mention]) -> list[str]:
 
     "A report on Exxon Mobil 2014-2022: performance, risk" has the parts "Exxon Mobil 2014-2022: performance" and
     "Exxon Mobil 2014-2022: risk": names and periods of the first clause that has any are those of the clauses behind
-    it; a clause with a period of its own keeps that.
+    it; a clause with a period of its own keeps that. Clauses of nothing but names and periods right behind the first
+    one belong to the subject: "Exxon Mobil, 2014 to 2022: performance, risk".
     """
     if not any(one.kind == pb.MENTION_KIND_OUTPUT and one.value == REPORT for one in mentions):
         return []
@@ -28,15 +29,25 @@ def list_parts(question: str, mentions: Sequence[pb.Mention]) -> list[str]:
     if first is None:
         return []
     subject = find_within(first, named)
+    asked = [clause for clause in clauses if clause > first]
+    while asked and is_bare(question, asked[0], named):
+        subject += find_within(asked.pop(0), named)
     if not any(one.kind == pb.MENTION_KIND_PERIOD for one in subject):
         # "Unemployment and inflation from 2010 to 2020": a period behind the last clause is that of all.
         subject += [one for one in named if one.kind == pb.MENTION_KIND_PERIOD][:1]
-    asked = [clause for clause in clauses if clause > first]
     if find_within(first, [one for one in mentions if one.kind in MEASURING]):
         ends = [one.end for one in mentions if one.kind == pb.MENTION_KIND_OUTPUT and one.end <= first[1]]
         asked = [(max([first[0], *ends]), first[1]), *asked]
     parts = [write_part(question, clause, subject, find_within(clause, named)) for clause in asked]
     return parts if len(parts) > 1 else []
+
+
+def is_bare(question: str, clause: tuple[int, int], named: Sequence[pb.Mention]) -> bool:
+    """Return whether a clause has no letter or digit outside of its names and periods."""
+    words = list(question)
+    for one in named:
+        words[one.start : one.end] = " " * (one.end - one.start)
+    return not any(map(str.isalnum, words[slice(*clause)]))
 
 
 def find_within(clause: tuple[int, int], mentions: Sequence[pb.Mention]) -> list[pb.Mention]:

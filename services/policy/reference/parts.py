@@ -35,11 +35,16 @@ class Parts:
         return [str(part) for part in asked.head.get("parts", ())] if asked is not None else []
 
     def list_calls(self) -> list[Call]:
-        """Return the next calls of all parts, or the report; [] for a question without parts."""
+        """Return the next calls of all parts, or the report.
+
+        [] for a question without parts, and where no part names what can be computed: what is asked then is the whole.
+        """
         questions = self.questions
         if not questions:
             return []
         walked = {question: self._walk(question) for question in questions[:MOST_PARTS]}
+        if not any(walked.values()):
+            return []
         waiting = [one[1] for one in walked.values() if one is not None and one[1].tool != "finish"]
         if waiting and not self.conversation.is_last_round:
             return [call for at, call in enumerate(waiting) if call not in waiting[:at]]

@@ -48,6 +48,11 @@ def find_mentions(question: str, words: Words) -> list[pb.Mention]:
             [("report", "O"), ("Apple", "X"), ("Microsoft", "X"), ("2020", "P"), ("2019", "P")],
             ["Apple, Microsoft 2020: Cover returns", "Apple, Microsoft: the drawdown in 2019"],
         ),
+        (
+            "Exxon Mobil, 2014-2022: a report with performance, risk",
+            [("report", "O"), *EXXON[1:3]],
+            [f"Exxon Mobil 2014-2022: {part}" for part in ("a report with performance", "risk")],
+        ),
         ("Write a report: the performance of Exxon Mobil 2014-2022", EXXON[:3], []),
         ("Exxon Mobil 2014-2022: performance, risk, relation to the oil price", EXXON[1:], []),
         ("Write a report: performance, risk", EXXON[:1], []),

@@ -82,3 +82,12 @@ async def test_more_parts_than_one_report_has_are_named(drive: Any, world: Any) 
     world.parts = {f"Alpha 2019-2020: part {number}": make_program([f"f.ret({ONE})"]) for number in range(8)}
     talk = await drive(QUESTION, world)
     assert talk.calls[-1][1]["reading"]["open"] == ["part 6", "part 7"]
+
+
+async def test_a_question_whose_parts_name_nothing_to_compute_is_read_as_a_whole(drive: Any, world: Any) -> None:
+    please = "Alpha 2019-2020: please"
+    world.parts = {MANAGEMENT: world.parts[MANAGEMENT], please: world.parts[MANAGEMENT]}
+    world.unmeasured = frozenset({MANAGEMENT, please})
+    talk = await drive("Alpha 2019-2020: a report on the management, please", world)
+    assert "return of Alpha" in talk.answer
+    assert "{{table:" in talk.answer
