@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -45,6 +46,12 @@ SUPERFLUOUS = (
     "Crypto/SelfTest", "scipy/**/tests",
 )  # fmt: skip
 NETWORK_WORDS = ("dns error", "name resolution", "connection broken", "error sending request", "timed out", "tunnel")
+# The address that uv or the host that pip could not reach, without user, password and query.
+UNREACHED = re.compile(
+    r"(?:failed to (?:fetch|download)|for url)[^\n]{0,80}?(?P<scheme>https?://)(?:[^@/\s]*@)?(?P<rest>[^\s)`'\"?#]+)"
+    r"|host='(?P<host>[^']+)'",
+    re.IGNORECASE,
+)
 # Settings of pip and the variables by which uv knows them.
 UV_NAMES = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -210,11 +217,18 @@ def explain_failure(step: str, output: str, status: int) -> SetupError:
         return SetupError(
             f"{step}: a package's bytes are not those of the lock", "see above which; is a proxy changing downloads?"
         )
+    place = find_unreached(output) or "the package index"
+    # Before the next case: uv tells of a certificate as of any request that failed.
+    if "certificate" in text and ("invalid" in text or "verify failed" in text):
+        return SetupError(
+            f"{step}: the certificate of {place} is not trusted", "name the authority's file (PIP_CERT, SSL_CERT_FILE)"
+        )
     # Before the next case: pip ends with the same words for an index that it could not reach at all.
     if any(word in text for word in NETWORK_WORDS):
         return SetupError(
-            f"{step}: the package index cannot be reached",
-            "check the network or the proxy, or name an index in reach (PIP_INDEX_URL); then run the command again",
+            f"{step}: {place} cannot be reached",
+            "check the network or the proxy, or name an index in reach that has the wheel (PIP_INDEX_URL,"
+            " PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS); then run the command again",
         )
     if "no matching distribution" in text or "no solution found" in text or "was not found in" in text:
         return SetupError(
@@ -222,6 +236,14 @@ def explain_failure(step: str, output: str, status: int) -> SetupError:
             "use an index that has it (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS); nothing is compiled here",
         )
     return SetupError(f"{step}: ended with status {status}", "see its words above; the same command tries again")
+
+
+def find_unreached(output: str) -> str:
+    """Return the address or the host that an installer names in its last words on a failed request; "" without one."""
+    found = list(UNREACHED.finditer(output))
+    if not found:
+        return ""
+    return found[-1]["host"] or found[-1]["scheme"] + found[-1]["rest"]
 
 
 def create_environment(venv: Path) -> None:

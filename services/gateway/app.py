@@ -66,8 +66,10 @@ from fathom.services.gateway.schedules.firing import Scheduler
 from fathom.services.gateway.schedules.routes import add_schedules
 from fathom.services.gateway.schedules.store import ScheduleStore
 from fathom.services.gateway.schemas import (
+    FILE_BODY,
     add_message,
     describe_events,
+    describe_files,
     describe_json_text,
     describe_response,
     reference,
@@ -144,11 +146,6 @@ def create_app(
     return app
 
 
-def describe_files(*media_types: str) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI response of a route that answers with a file of one of some media types."""
-    return {200: {"description": "The file", "content": {kind: {} for kind in media_types}}}
-
-
 def describe_stream() -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI response of the route that streams a run's events."""
     event = describe_events(describe_json_text(reference(planner.RunEvent)))
@@ -210,6 +207,7 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
 
     @app.get(
         "/v1/runs/{run_id}/events",
+        response_class=Response,  # or the document would add JSON to the types of its answers
         response_model=None,
         responses=describe_stream(),
     )
@@ -339,7 +337,7 @@ def add_data(app: FastAPI, engine: Engine, config: Config) -> None:
         "/v1/tables",
         response_model=None,
         responses=describe_response(datafetch.ImportTableResponse),
-        openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+        openapi_extra=FILE_BODY,
     )
     async def import_table(
         request: Request,
@@ -354,7 +352,7 @@ def add_data(app: FastAPI, engine: Engine, config: Config) -> None:
         "/v1/documents",
         response_model=None,
         responses=describe_response(retrieval.ImportDocumentResponse),
-        openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+        openapi_extra=FILE_BODY,
     )
     async def import_document(
         request: Request,
@@ -387,7 +385,10 @@ def add_tables(app: FastAPI, engine: Engine) -> None:
         return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
 
     @app.get(
-        "/v1/tables/{sheet_id}/export", response_model=None, responses=describe_files(UPLOADS[".csv"], UPLOADS[".xlsx"])
+        "/v1/tables/{sheet_id}/export",
+        response_class=Response,
+        response_model=None,
+        responses=describe_files(UPLOADS[".csv"], UPLOADS[".xlsx"]),
     )
     async def export_table(
         sheet_id: str,

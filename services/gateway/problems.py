@@ -39,6 +39,8 @@ STATUS = {
 }
 # HTTP's own errors, raised by the framework before a route runs, have no ``ErrorReason``.
 REASONS = {401: "UNAUTHENTICATED", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+CONTENT_TYPE = "content-type"
+MAX_HEADER_CHARS = 100
 MEDIA_TYPE = "application/problem+json"
 SCHEMA = {
     "type": "object",
@@ -93,6 +95,12 @@ def install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def handle_invalid_body(request: Request, error: RequestValidationError) -> JSONResponse:
+        if isinstance(error.body, bytes):
+            # The framework has left the body unread, since no header says that it is JSON.
+            given = request.headers.get("content-type", "")
+            cause = f"not {given[:MAX_HEADER_CHARS]!r}" if given else "and is missing"
+            detail = f"{CONTENT_TYPE}: must be application/json for this body, {cause}"
+            return build_problem(415, "INVALID_FIELD", detail, field=CONTENT_TYPE)
         first = error.errors()[0]
         # The first part says where the value stood (body, query); the field's own path follows.
         path = [str(part) for part in first["loc"][1:]]

@@ -10,6 +10,9 @@ from google.protobuf.message import Message
 Schema = dict[str, Any]
 
 STRING: Schema = {"type": "string"}
+BYTES: Schema = {"type": "string", "format": "binary"}
+FILE_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BYTES}}}}
+"""What the OpenAPI document says of a route whose body is a file."""
 SCALARS: dict[int, Schema] = {
     FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
     FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
@@ -26,6 +29,12 @@ WELL_KNOWN: dict[str, Schema] = {
     "google.protobuf.Duration": {"type": "string"},
     "google.rpc.Status": {"type": "object"},
 }
+
+
+def describe_files(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI response of a route that answers with a file of one of some media types."""
+    schemas = {kind: {"type": "object"} if kind.endswith("json") else BYTES for kind in media_types}
+    return {200: {"description": "The file", "content": {kind: {"schema": schemas[kind]} for kind in media_types}}}
 
 
 def describe_events(data: Schema) -> Schema:

@@ -65,6 +65,12 @@ def test_the_version_command_prints_what_a_report_of_a_bug_needs() -> None:
     assert f"\npython {sys.version_info.major}.{sys.version_info.minor}." in printed
 
 
+def test_the_option_prints_the_version_alone() -> None:
+    command = [sys.executable, "-m", "fathom.cli.main", "--version"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed == f"fathom {fathom.__version__}\n"
+
+
 def test_the_commit_is_named_in_a_checkout_only(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=test", "-c", "user.email=test@localhost"]
     subprocess.run([*git, "init", "--quiet"], check=True)

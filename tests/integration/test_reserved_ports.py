@@ -7,7 +7,8 @@ import socket
 import grpc
 import pytest
 
-from fathom.transport.sockets import PortInUse, listen, reserved_port
+from fathom.core.config import ConfigError
+from fathom.transport.sockets import PortInUse, format_host, listen, reserved_port
 
 
 def test_a_server_comes_back_on_the_port_it_had() -> None:
@@ -50,3 +51,22 @@ def test_two_servers_never_share_a_reserved_port() -> None:
         with pytest.raises(PortInUse, match="gateway"):
             listen("gateway", "127.0.0.1", port)
         listener.close()
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_an_ipv6_address_is_listened_on(host: str) -> None:
+    with reserved_port(host) as port:
+        listener = listen("gateway", host, port)
+        with socket.create_connection(("::1", port)) as client:
+            assert client.getpeername() == listener.getsockname()
+        listener.close()
+    assert format_host(host) == "[::1]"
+
+
+# Reserved for documentation (RFC 5737 and 3849): no machine has them.
+@pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
+def test_an_address_of_no_interface_is_not_called_a_port_in_use(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"gateway cannot listen on .*: Cannot assign"):
+        listen("gateway", host, 0)
+    with pytest.raises(ConfigError, match="Cannot assign"), reserved_port(host):
+        pass

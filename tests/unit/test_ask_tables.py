@@ -226,12 +226,15 @@ async def test_a_proposal_that_says_more_is_taken_and_told(
     assert [name for name, _ in got] == (["a.csv", "meaning"] if said else ["a.csv"])
 
 
-async def test_columns_are_written_to_be_edited_and_what_was_edited_is_sent(tmp_path: Path) -> None:
+async def test_columns_are_written_to_be_edited_and_what_was_edited_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table, file = tmp_path / "a.csv", tmp_path / "columns.yaml"
     table.write_text("x")
     async with open_gateway(200, columns=LABELLED, adds=False) as (url, got):
         await asyncio.to_thread(propose_meanings, [table], file, tmp_path, url)
         assert read_meanings(file) == {"a.csv": LABELLED}
+        assert capsys.readouterr().out == f"{file}: the columns of a.csv\n"
         file.write_text(file.read_text().replace("names:\n  - Revenue", "names:\n  - Takings") + "b.csv: []\n")
         reports: list[str] = []
         await asyncio.to_thread(upload_files, url, [table], reports.append, read_meanings(file))

@@ -11,6 +11,7 @@ from typing import Annotated, Optional
 import typer
 
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
+from fathom.core.errors import InvalidField
 
 EMPTY = "memory://"
 """A store without any training, for the report of folders alone."""
@@ -91,7 +92,11 @@ def report(
     from fathom.trainers.commands.local_run import find_store
     from fathom.trainers.commands.report_file import write_reports
 
-    found = asyncio.run(write_reports(names or [], store or find_store(home) or EMPTY, target, follow=follow))
+    url = store or find_store(home)
+    if not (names or url):
+        cause = f"no stack has left one in {home}: give its URL, or name trainings by their output folders"
+        raise InvalidField("store", cause)
+    found = asyncio.run(write_reports(names or [], url or EMPTY, target, follow=follow))
     typer.echo(f"{target}: {', '.join(found)}")
 
 

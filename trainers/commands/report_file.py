@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.domain.replacing import write_whole
@@ -29,7 +30,7 @@ async def write_reports(names: Sequence[str], url: str, target: Path, *, follow:
     store = open_store(url)
     try:
         reader = TrainingReader(store)
-        chosen = list(names) or await list_newest(reader)
+        chosen = list(names) or await list_newest(reader, url)
         if len(chosen) > MAX_TRAININGS:
             raise InvalidField("names", f"are {len(chosen)}; at most {MAX_TRAININGS} can be compared")
         while True:
@@ -44,14 +45,17 @@ async def write_reports(names: Sequence[str], url: str, target: Path, *, follow:
         await store.close()
 
 
-async def list_newest(reader: TrainingReader) -> list[str]:
-    """Return the names of the trainings begun last; raises ``NotFound`` in a store without any."""
+async def list_newest(reader: TrainingReader, url: str) -> list[str]:
+    """Return the names of the trainings begun last; raises ``NotFound`` naming the store at ``url`` without any."""
     found, token = await reader.list_trainings()
     while token:
         more, token = await reader.list_trainings(page_token=token)
         found += more
     if not found:
-        raise NotFound("training", "any")
+        # Only the place: keys of a bucket may stand before it, and its options after it.
+        parts = urlsplit(url)
+        place = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        raise NotFound("training in the store", place)
     return [one.name for one in sorted(found, key=lambda one: one.started, reverse=True)[:MAX_TRAININGS]]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+import fathom
 from fathom.cli.backup import app as backup
 from fathom.cli.evaluate import app as evaluate
 from fathom.cli.feedback import app as feedback
@@ -24,7 +25,6 @@ from fathom.core.extras import name_missing_extra
 from fathom.operations.quotas import app as quota
 
 app = typer.Typer(
-    help="Financial deep research: cited answers from a system of services, and the training of its model.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,6 +42,23 @@ app.add_typer(shadow, name="shadow")
 # The two that experiments are made of stand at the top, too.
 app.command()(replay)
 app.command()(branch)
+
+
+def print_version(wanted: bool) -> None:
+    """Print the package's version and exit, where it is wanted."""
+    if wanted:
+        typer.echo(f"fathom {fathom.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Financial deep research: cited answers from a system of services, and the training of its model."""
 
 
 Parent = Annotated[

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from fathom.clients import Clients
 from fathom.core.admission import QuotaSetting
@@ -41,6 +41,7 @@ from fathom.transport.rpc.idempotency import MAX_BYTES
 from fathom.transport.rpc.mount import mount
 from fathom.transport.rpc.server import GrpcServer
 from fathom.transport.rpc.service import Service
+from fathom.transport.sockets import format_host
 from fathom.transport.store import open_store
 from fathom.transport.tls import SETTING as TLS_SETTING
 from fathom.transport.tls import VARIABLE as TLS_VARIABLE
@@ -50,11 +51,16 @@ Build = Callable[[Any, Deps], Any]
 Host = Callable[[Any, Deps, "Runtime"], AbstractAsyncContextManager[Any]]
 
 
+def strip_brackets(host: str) -> str:
+    """Return an IPv6 address without the brackets that URLs put around it."""
+    return host.removeprefix("[").removesuffix("]")
+
+
 class Runtime(Settings):
     """Addresses a service listens on and connects to; section ``runtime``, ``FATHOM_RUNTIME_*``."""
 
-    host: str = "127.0.0.1"
-    """Address to listen on; pods use 0.0.0.0."""
+    host: Annotated[str, AfterValidator(strip_brackets)] = "127.0.0.1"
+    """Address to listen on, e.g. ::1; pods use 0.0.0.0."""
     port: int = 0
     """Port to listen on; 0 picks any free one."""
     identity_file: str = ""
@@ -213,7 +219,7 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
             deps.telemetry.log.info("serving again" if able else "not serving", url=url)
 
     await server.start()
-    url = f"{'grpc' if deps.certificates is None else 'grpcs'}://{runtime.host}:{server.port}"
+    url = f"{'grpc' if deps.certificates is None else 'grpcs'}://{format_host(runtime.host)}:{server.port}"
     metrics_port = runtime.metrics_port
     if metrics_port >= 0:
         metrics_port = deps.telemetry.serve_metrics(runtime.host, metrics_port)
@@ -377,7 +383,7 @@ async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncItera
     serving = asyncio.create_task(server._serve([listener]), name=f"http {service.name}")
     port = listener.getsockname()[1]
     try:
-        yield HostedHttp(service.name, f"http://{runtime.host}:{port}", serving, serving)
+        yield HostedHttp(service.name, f"http://{format_host(runtime.host)}:{port}", serving, serving)
     finally:
         # The service first: it ends its open event streams, which the server would wait for.
         await service.close()

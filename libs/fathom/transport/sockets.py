@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fathom.core.config import ConfigError
 from fathom.core.errors import FathomError
 
 # The state of a listening socket in /proc/net/tcp.
@@ -21,21 +23,43 @@ class PortInUse(FathomError):
     def __init__(self, service: str, host: str, port: int, holder: str = "") -> None:
         by = f" by {holder}" if holder else ""
         super().__init__(
-            f"{service} cannot listen on {host}:{port}: the port is in use{by}; "
+            f"{service} cannot listen on {format_host(host)}:{port}: the port is in use{by}; "
             "choose another one, or 0 for any (--port 0)",
             metadata={"service": service, "port": str(port)},
         )
 
 
+def format_host(host: str) -> str:
+    """Return a host as it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    """Return the family of a host's addresses: IPv6 for an address of it, else IPv4."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def bind(listener: socket.socket, service: str, host: str, port: int) -> None:
+    """Bind a socket; raise ``PortInUse``, and ``ConfigError`` for an address that cannot be had at all."""
+    try:
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(service, host, port, listener_of(port)) from error
+        cause = error.strerror or str(error)
+        message = f"{service} cannot listen on {format_host(host)}:{port}: {cause}"
+        raise ConfigError(message, metadata={"field": "host"}) from error
+
+
 def listen(service: str, host: str, port: int) -> socket.socket:
-    """Return a bound listening socket; raise ``PortInUse`` naming the service."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    """Return a bound listening socket; raise ``PortInUse`` and ``ConfigError`` naming the service."""
+    listener = socket.socket(family_of(host), socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
-    except OSError as error:
+        bind(listener, service, host, port)
+    except FathomError:
         listener.close()
-        raise PortInUse(service, host, port, listener_of(port)) from error
+        raise
     # Connections that wait to be accepted while the event loop is busy.
     listener.listen(128)
     return listener
@@ -46,15 +70,12 @@ def reserved_port(host: str = "127.0.0.1", port: int = 0, service: str = "a serv
     """Reserve a port for the duration of the context, for a server that may stop and restart on it.
 
     The socket stays bound and never listens. Any free port is taken unless ``port`` names one. Raise ``PortInUse``,
-    which names ``service``, when another process listens on it.
+    which names ``service``, when another process listens on it, and ``ConfigError`` for an address that cannot be had.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+    with socket.socket(family_of(host), socket.SOCK_STREAM) as holder:
         if port:  # without it, connections that are about to end would block the port for a minute
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            holder.bind((host, port))
-        except OSError as error:
-            raise PortInUse(service, host, port, listener_of(port)) from error
+        bind(holder, service, host, port)
         # Set after the bind: a server that allows reuse too (gRPC, uvicorn, Go's) can then bind and listen beside this
         # socket, but the kernel gives the port neither to a bind to port 0 nor to an outgoing connection.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fathom.core.errors import CorruptData, InvalidField, PayloadTooLarge
-from fathom.domain.frames import MONTHS, arrow
+from fathom.domain.frames import MONTHS, arrow, widen_floats
 from fathom.domain.text.addresses import find_runs, name_range
 from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
@@ -204,7 +204,8 @@ def detect_delimiter(lines: Sequence[str]) -> str:
 def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
     """Read row groups one by one, with the file's types; an unreadable one is reported with its first row.
 
-    Raises ``CorruptData`` and ``EmptySchema``.
+    Single precision is widened, since results are computed and written in double. Raises ``CorruptData`` and
+    ``EmptySchema``.
     """
     pa = arrow()
     import pyarrow.parquet as parquet
@@ -231,6 +232,9 @@ def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
             append_issue(issues, RowIssue(row, f"rows {row} to {row + rows - 1} cannot be read: {str(error)[:120]}"))
         row += meta.row_group(group).num_rows
     table = pa.concat_tables(parts) if parts else file.schema_arrow.empty_table()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_float32(field.type):
+            table = table.set_column(place, field.name, widen_floats(table.column(place)))
     return Fetched(
         table.replace_schema_metadata(None), {}, make_provenance("upload", name, None), tuple(issues), {"name": name}
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fathom.core.errors import CorruptData
+from fathom.domain.frames import arrow, widen_floats
 
 # A line of the index: frequency, first and last period, number of values.
 SPAN = re.compile(r"(?P<frequency>[AQM])\s+(?P<start>[\d.:]+)\s+-\s+(?P<end>[\d.:]+)\s+n = (?P<n>\d+)")
@@ -31,7 +32,8 @@ def read_database(index: str, data: bytes) -> list[Series]:
     """Parse all series; raises ``CorruptData`` when index and data do not match."""
     import numpy as np
 
-    numbers = np.frombuffer(data, dtype="<f4").astype("float64")
+    stored = np.frombuffer(data, dtype="<f4")
+    numbers = widen_floats(arrow().array(stored)).to_numpy(zero_copy_only=False, writable=True)
     numbers[numbers == MISSING] = np.nan
     lines = [line for line in index.splitlines() if line and not line.startswith("#")]
     series, position = [], 0

@@ -30,6 +30,7 @@ CHUNKS = describe_events(
 COMPLETION: dict[int | str, dict[str, Any]] = {
     200: {"description": "OK", "content": {"application/json": OBJECT, "text/event-stream": {"schema": CHUNKS}}}
 }
+MODELS: dict[int | str, dict[str, Any]] = {200: {"description": "OK", "content": {"application/json": OBJECT}}}
 Key = Annotated[str, Header(description="A repeated request with this key joins the run of the first one.")]
 
 
@@ -62,8 +63,8 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
             return EventSourceResponse(send_chunks(models.stream(body)), ping=config.heartbeat_s, sep="\n")
         return JSONResponse(await await_connected(request, models.complete(body)))
 
-    @app.get("/v1/models/{model}", response_model=None, tags=["openai"])
-    @app.get("/policy/v1/models/{model}", response_model=None, tags=["openai"])
+    @app.get("/v1/models/{model}", response_model=None, responses=MODELS, tags=["openai"])
+    @app.get("/policy/v1/models/{model}", response_model=None, responses=MODELS, tags=["openai"])
     async def get_model(model: str) -> JSONResponse:
         """Return one of the names that requests may use."""
         listed = {found["id"]: found for found in (await engine.list_models())["data"]}
@@ -71,7 +72,7 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
             raise NotFound("model", model, sorted(listed))
         return JSONResponse(listed[model])
 
-    @app.get("/policy/v1/models", response_model=None, tags=["openai"])
+    @app.get("/policy/v1/models", response_model=None, responses=MODELS, tags=["openai"])
     async def list_policy_models() -> JSONResponse:
         """List the models, without the agent."""
         listed = await engine.list_models()

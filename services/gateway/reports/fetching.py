@@ -55,6 +55,8 @@ def read_problem(status: int, media_type: str, body: bytes) -> FathomError:
         problem = json.loads(body)
         detail = str(problem.get("detail", ""))
         if status < 500:
-            return InvalidField(str(problem.get("field", "")) or "run_id", detail)
+            field = str(problem.get("field", "")) or "run_id"
+            # The gateway's own words begin with the field.
+            return InvalidField(field, detail.removeprefix(f"{field}: "))
         return DependencyFailed("gateway", detail)
     return DependencyFailed("gateway", f"it answered with status {status}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field
@@ -16,14 +16,13 @@ from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.reports.exporting import FORMATS, MEDIA_TYPES, Exported, Exporter, Order
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.words import LANGUAGES
+from fathom.services.gateway.schemas import describe_files
 
 # Each picture is in memory twice while it is read, as base64 and as bytes.
 MAX_PICTURES = 20
 # The beginning of the signature of every PNG (PNG specification, 5.2).
 PNG = b"\x89PNG\r\n"
-FILES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The file", "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()}}
-}
+FILES = describe_files(*(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
 
 
 class ExportBody(Body):

@@ -186,7 +186,8 @@ class Runs:
             try:
                 await self.clients.retrieval.search(SearchRequest(queries=["?"], top_k=1, corpus=corpus))
             except InvalidField as error:
-                raise InvalidField(f"corpora[{place}]", error.message) from error
+                cause = error.message.removeprefix(f"{error.field}: ")
+                raise InvalidField(f"corpora[{place}]", cause) from error
 
     async def _resolve_model(self, asked: str) -> str:
         """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""

@@ -127,6 +127,24 @@ def test_two_set_ups_at_once_do_the_work_once(tmp_path: Path) -> None:
             "cannot be reached",
             "network",
         ),
+        (
+            "error: Failed to fetch: https://me:secret@wheels.example/whl/cpu/torch/\n"
+            "  cause: error sending request for url (https://me:secret@wheels.example/whl/cpu/torch/)\n"
+            "  cause: tunnel error: failed to create underlying connection",
+            "packages: https://wheels.example/whl/cpu/torch/ cannot be reached",
+            "PIP_EXTRA_INDEX_URL",
+        ),
+        (
+            "Looking in indexes: https://a.example/simple, https://b.example/simple\nRetrying after connection broken by"
+            " 'NameResolutionError(\"HTTPSConnection(host='b.example', port=443): Failed to resolve\")': /simple/uv/",
+            "packages: b.example cannot be reached",
+            "network",
+        ),
+        (
+            "error sending request for url (https://a.example/simple/)\n  cause: invalid peer certificate: UnknownIssuer",
+            "the certificate of https://a.example/simple/ is not trusted",
+            "PIP_CERT",
+        ),
         ("The virtual environment was not created: ensurepip is not available", "has no venv", "apt-get install"),
         ("THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", "not those of the lock", "proxy"),
         ("something nobody has seen", "status 2", "above"),

@@ -53,6 +53,7 @@ async def test_what_the_gateway_refuses_is_named(
     with pytest.raises(InvalidField) as refused:
         await asyncio.to_thread(fetch_export, url, token, run_id or existing, kind, "en")
     assert refused.value.field == named
+    assert not refused.value.message.removeprefix(f"{named}: ").startswith(named)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "no address"])

@@ -34,6 +34,15 @@ async def test_the_document_carries_the_version_of_the_package(door: Door) -> No
     assert (await door[0].get("/openapi.json")).json()["info"]["version"] == fathom.__version__
 
 
+async def test_every_body_has_a_schema(door: Door) -> None:
+    found = await document(door[0])
+    operations = [operation for path in found["paths"].values() for operation in path.values()]
+    bodies = [operation["requestBody"]["content"] for operation in operations if "requestBody" in operation]
+    answers = [answer["content"] for one in operations for answer in one["responses"].values() if "content" in answer]
+    assert bodies
+    assert all(body.get("schema") for content in (*bodies, *answers) for body in content.values())
+
+
 async def test_every_reference_resolves_and_every_route_says_how_it_fails(door: Door) -> None:
     found = await document(door[0])
     names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(found)))

@@ -260,6 +260,20 @@ async def test_bad_questions_are_problems_that_name_the_field(
     assert house.planner.asked == []
 
 
+@pytest.mark.parametrize(
+    ("sent", "cause"), [("", "missing"), ("text/plain", "text/plain"), ("application/x-www-form-urlencoded", "form")]
+)
+async def test_a_body_that_is_not_said_to_be_json_names_the_header(door: Door, sent: str, cause: str) -> None:
+    client, house = door
+    headers = {"content-type": sent} if sent else {}
+    answer = await client.post("/v1/runs", content=b'{"question": "why?"}', headers=headers)
+    problem = answer.json()
+    assert (answer.status_code, problem["reason"], problem["field"]) == (415, "INVALID_FIELD", "content-type")
+    assert "application/json" in problem["detail"]
+    assert cause in problem["detail"]
+    assert house.planner.asked == []
+
+
 async def test_a_body_of_unknown_length_is_bounded_too(door: Door) -> None:
     client, _ = door
 

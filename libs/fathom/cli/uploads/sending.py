@@ -104,6 +104,7 @@ def propose_meanings(paths: Sequence[Path], to: Path | None, home: Path, gateway
             sink.write(text)
     except OSError as error:
         raise InvalidField("to", f"{to} cannot be written ({error.strerror})") from error
+    print(f"{to}: the columns of {', '.join(found)}")
 
 
 def send_table(

@@ -15,7 +15,7 @@ from fathom.core.errors import FathomError
 from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, encode
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.requests import decode, decode_each
-from fathom.transport.sockets import PortInUse
+from fathom.transport.sockets import PortInUse, format_host, reserved_port
 from fathom.transport.status import to_status
 from fathom.transport.tls import Certificates, server_credentials
 
@@ -76,14 +76,16 @@ class GrpcServer:
         await self._server.start()
 
     def _bind(self, server: grpc.aio.Server, port: int, certificates: Certificates | None) -> int:
-        """Bind a port and return it, the one that was found for 0; raise ``PortInUse``."""
-        address = f"{self._host}:{port}"
+        """Bind a port and return it, the one that was found for 0; raise ``PortInUse`` and ``ConfigError``."""
+        address = f"{format_host(self._host)}:{port}"
         try:
             if certificates is None:
                 return int(server.add_insecure_port(address))
             return int(server.add_secure_port(address, server_credentials(certificates)))
         except RuntimeError as error:
-            raise PortInUse(self._dispatcher.service.name, self._host, port) from error
+            # gRPC does not say why: a plain socket meets the same cause, and has a word for it.
+            with reserved_port(self._host, port, self._dispatcher.service.name):
+                raise PortInUse(self._dispatcher.service.name, self._host, port) from error
 
     async def set_serving(self, serving: bool) -> None:
         """Set the readiness of the service and its facts; "live" stays SERVING as long as the process answers."""

@@ -208,6 +208,13 @@ def test_parquet_keeps_its_types_and_loses_only_broken_groups() -> None:
         read_upload(b"PAR1", "t.parquet")
 
 
+def test_single_precision_is_read_as_the_decimals_it_was_written_from() -> None:
+    sink = io.BytesIO()
+    values = [3.4, None, float("inf"), 1e-30, -25.7]
+    pq.write_table(pa.table({"name": ["a"] * 5, "rate": pa.array(values, pa.float32())}), sink)
+    assert read_upload(sink.getvalue(), "t.parquet").table.column("rate").to_pylist() == values
+
+
 def test_rows_known_until_a_day() -> None:
     found = csv("published,value\n2024-03-01,1\n2024-06-01,2\n")
     assert filter_published(found, "published", date(2024, 5, 1)).table.column("value").to_pylist() == [1]

@@ -17,6 +17,7 @@ from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.domain.training_report.about import LINES, METRICS
 from fathom.domain.training_report.reader import TrainingReader
 from fathom.trainers.batch_ops import batch_metrics, group_metrics
+from fathom.trainers.commands import report
 from fathom.trainers.commands.report_file import MAX_TRAININGS, write_reports
 from fathom.trainers.monitor.progress import MOST_SHARE, Pace
 from fathom.trainers.monitor.report import read_folder, write_report
@@ -276,10 +277,21 @@ def test_the_command_compares_trainings_of_store_and_folders(tmp_path: Path) -> 
     assert asyncio.run(write_reports([], url, target, follow=False)) == ["one"]
     with pytest.raises(NotFound, match="training"):
         asyncio.run(write_reports(["three"], url, target, follow=False))
-    with pytest.raises(NotFound, match="training"):
-        asyncio.run(write_reports([], (tmp_path / "empty").as_uri(), target, follow=False))
+    empty = (tmp_path / "empty").as_uri()
+    with pytest.raises(NotFound, match=f"in the store '{empty}'"):
+        asyncio.run(write_reports([], empty, target, follow=False))
     with pytest.raises(InvalidField, match=str(MAX_TRAININGS)):
         asyncio.run(write_reports(["one"] * (MAX_TRAININGS + 1), url, target, follow=False))
+
+
+def test_without_a_store_the_command_says_where_it_looked(tmp_path: Path) -> None:
+    with pytest.raises(InvalidField, match=str(tmp_path)):
+        report(home=tmp_path)
+
+
+def test_the_keys_of_a_store_are_not_in_the_error() -> None:
+    with pytest.raises(NotFound, match=r"'memory://place/bucket'"):
+        asyncio.run(write_reports([], "memory://KEY:SECRET@place/bucket?secure=false", Path("none"), follow=False))
 
 
 def test_a_description_is_read_as_it_was_written(tmp_path: Path) -> None:
