@@ -1,6 +1,7 @@
 """Ask the agent with OpenAI's own client: ``python examples/openai_client.py [QUESTION] [BASE_URL]``.
 
-Needs ``pip install openai`` and a stack (``make run``); the key is the gateway's token, if it has one.
+Needs ``pip install openai`` and a stack (``make run``); FATHOM_TOKEN is sent as the key, where the
+gateway asks for one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import openai
 
 question = sys.argv[1] if len(sys.argv) > 1 else "What was the unemployment rate in 2020?"
 base_url = sys.argv[2] if len(sys.argv) > 2 else "http://localhost:8080/v1"
-client = openai.OpenAI(base_url=base_url, api_key=os.environ.get("FATHOM_GATEWAY_TOKEN", "none"))
+client = openai.OpenAI(base_url=base_url, api_key=os.environ.get("FATHOM_TOKEN", "none"))
 
 stream = client.chat.completions.create(
     model="fathom",

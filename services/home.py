@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fathom import __version__
-from fathom.core.errors import Conflict, CorruptData, FailedPrecondition
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField
 
 LAYOUT = 1
 """Grows when an older Fathom could not work with what this one writes. A home without the file is of layout 0, which
@@ -21,10 +21,15 @@ has the same streams, records and tables, and is taken over as it is."""
 def hold_home(home: Path) -> Iterator[None]:
     """Hold the folder, which is made when it is not there, for one stack; the kernel lets go when the process dies.
 
-    Raises ``Conflict`` that names the process which holds it: two would share one JetStream folder.
+    Raises ``Conflict`` that names the process which holds it: two would share one JetStream folder. Raises
+    ``InvalidField`` for a folder that cannot be made or written.
     """
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("a+") as lock:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / "lock").open("a+")
+    except OSError as error:
+        raise InvalidField("home", f"{home} cannot be written ({error.strerror}): choose another --home") from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -150,7 +150,9 @@ def describe_stream() -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI response of the route that streams a run's events."""
     event = describe_events(describe_json_text(reference(planner.RunEvent)))
     event["properties"]["event"] = {"type": "string", "enum": ["run", "failure", "ping"]}
-    return {200: {"description": "Events", "content": {"text/event-stream": {"schema": event}}}}
+    content = {"text/event-stream": {"schema": event}}
+    over = "The run is over and has no further event."
+    return {200: {"description": "Events", "content": content}, 204: {"description": over}}
 
 
 def build_openapi_document(app: FastAPI) -> dict[str, Any]:
@@ -215,18 +217,21 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
         run_id: RunId,
         after: Annotated[int, Query(ge=0, le=MAX_INT64, description="Only events after this number.")] = 0,
         last_event_id: Annotated[str, Header(description="Sent by browsers that reconnect; overrides `after`.")] = "",
-    ) -> EventSourceResponse:
+    ) -> Response:
         """Stream the run's events as server-sent events of type `run`, whose ids are the event numbers.
 
-        A reconnect with Last-Event-ID loses and repeats nothing. When the run can no longer be followed, the last event
+        A reconnect with Last-Event-ID loses and repeats nothing; 204 says that the run is over and has no further
+        event, and stops an EventSource. When the run can no longer be followed, the last event
         has type `failure` and names the culprit (the type `error` is not used: browsers raise it for the connection
         itself). An event of type `ping`, with data `{}` and without an id, comes every 10 seconds at least: a stream
         that is silent for 30 has lost its gateway, and is to be opened again.
         """
-        # Before the stream begins: afterwards the status is 200 and cannot say 404.
-        await engine.require_run(run_id)
         # Browsers repeat the URL on reconnecting, so their header is newer than the query.
         start = min(int(last_event_id), MAX_INT64) if is_number(last_event_id) else after
+        # Before the stream begins: afterwards the status is 200 and cannot say 404.
+        if await engine.has_ended(run_id, start):
+            # To an end of the stream a browser answers by connecting again, for ever; only this status stops it.
+            return Response(status_code=204)
         events = stream_events(engine, run_id, start)
         return EventSourceResponse(events, ping=config.heartbeat_s, ping_message_factory=make_ping)
 

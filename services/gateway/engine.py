@@ -126,6 +126,26 @@ class Engine:
         except FathomError:
             return  # the event stream has its own patience
 
+    async def has_ended(self, run_id: str, after: int) -> bool:
+        """Return whether a run is over and has no event after a number; False when that cannot be known.
+
+        Raises ``NotFound`` or ``InvalidField`` if no such run can exist.
+        """
+        try:
+            request = planner.GetRunRequest(run_id=run_id)
+            # A reader from the beginning has an event to come: the end at least.
+            if (await self._clients.planner.get_run(request, timeout_s=PROBE_TIMEOUT_S)).running or not after:
+                return False
+            rest = planner.WatchRunRequest(run_id=run_id, after_sequence=after)
+            async with aclosing(self._clients.planner.watch_run(rest, timeout_s=PROBE_TIMEOUT_S)) as events:
+                async for _ in events:
+                    return False
+        except (NotFound, InvalidField):
+            raise
+        except FathomError:
+            return False  # the event stream has its own patience
+        return True
+
     async def stream_events(self, run_id: str, after: int) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of a run after a number; if they stay unreachable, the last one is ``{"failure": …}``."""
         source = watch(self._clients, run_id, after, patience_s=self._config.patience_s)

@@ -136,7 +136,8 @@ class Engine:
     def _get_versions(self, name: str) -> ModelVersions:
         wanted = self._roles.model(name, get_current_lane(), self._models)
         if wanted not in self._models:
-            raise NotFound("model", wanted, difflib.get_close_matches(wanted, self._models, 3) or sorted(self._models))
+            near = difflib.get_close_matches(wanted, self._models, 3) or sorted(self._models)
+            raise NotFound("model", wanted, near, field="model")
         return self._models[wanted]
 
     def _pick_model(self, name: str, affinity: str = "", version: int = 0) -> LoadedModel:

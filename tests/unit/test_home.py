@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.core.errors import Conflict, CorruptData, FailedPrecondition
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField
 from fathom.services.home import LAYOUT, claim_layout, hold_home
 from fathom.services.local import LocalSettings, LocalStack
 from fathom.transport.sockets import PortInUse, reserved_port
@@ -24,6 +24,15 @@ def hold(home: Path, held: Event) -> None:
     with hold_home(home):
         held.set()
         signal.pause()
+
+
+def test_a_home_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
+    # What only lacks rights would be written by root: a file in the place of the folder stops anybody.
+    (tmp_path / "file").touch()
+    (tmp_path / "home" / "lock").mkdir(parents=True)
+    for home in (tmp_path / "file", tmp_path / "file" / "home", tmp_path / "home"):
+        with pytest.raises(InvalidField, match=r"cannot be written .* choose another --home"), hold_home(home):
+            pass
 
 
 def test_a_home_is_held_by_one_process_and_free_as_soon_as_that_one_is_killed(tmp_path: Path) -> None:

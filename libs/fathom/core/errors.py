@@ -106,15 +106,14 @@ class ContextTooLong(FathomError):
 
 
 class NotFound(FathomError):
-    """The named thing does not exist; ``nearest`` are names that do."""
+    """The named thing does not exist; ``nearest`` are names that do, ``field`` is where the request names it."""
 
     code, reason = "NOT_FOUND", "NOT_FOUND"
 
-    def __init__(self, kind: str, name: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(self, kind: str, name: str, nearest: Sequence[str] = (), *, field: str = "") -> None:
         hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-        super().__init__(
-            f"no {kind} {name!r}{hint}", metadata={"kind": kind, "name": name, "nearest": ",".join(nearest)}
-        )
+        metadata = {"kind": kind, "name": name, "nearest": ",".join(nearest)}
+        super().__init__(f"no {kind} {name!r}{hint}", metadata=metadata | ({"field": field} if field else {}))
         self.nearest = tuple(nearest)
 
 

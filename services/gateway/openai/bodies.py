@@ -91,7 +91,9 @@ class ChatRequest(BaseModel):
     service_tier: str | None = None
     store: bool | None = None
     parallel_tool_calls: bool | None = None
-    # A penalty of 0 asks for nothing: programs that always send the field are not refused for it.
+    # What only repeats OpenAI's defaults asks for nothing: programs that always send it are not refused for it.
+    logprobs: Literal[False] | None = None
+    modalities: list[Literal["text"]] | None = None
     frequency_penalty: float | None = Field(None, ge=0, le=0, description="Not supported: 0 alone.")
     presence_penalty: float | None = Field(None, ge=0, le=0, description="Not supported: 0 alone.")
 
@@ -120,10 +122,18 @@ class ChatRequest(BaseModel):
         return policy.Sampling(temperature=temperature, top_p=self.top_p or 0.0, seed=self.seed or 0)
 
 
+class AgentFormat(BaseModel):
+    """Form of the agent's answer, which is text."""
+
+    type: Literal["text"]
+
+
 class AgentRequest(ChatRequest):
     """A chat completion of the agent, which has its own tools and its own form of answer."""
 
     reasoning_effort: Literal["minimal", "low", "medium", "high"] | None = None
+    response_format: AgentFormat | None = None
+    tool_choice: Literal["auto", "none"] | None = None
 
 
 class ResponseFormat(BaseModel):

@@ -15,6 +15,18 @@ from fathom.services.gateway.problems import MEDIA_TYPE, STATUS
 
 # "/v1/models" itself is not below: its list is the page's too, and the page reads problem details.
 PATHS = ("/v1/chat/", "/v1/models/", "/policy/v1/")
+# The further parts of OpenAI's API, which its clients call below the same address and which do not exist here.
+# "conversations" and "models" are not among them: these are routes of our own.
+FOREIGN = frozenset(
+    (
+        "agents", "assistants", "audio", "batches", "chat", "chatkit", "completions", "containers",
+        "content_provenance_checks", "decisions", "embeddings", "evals", "files", "fine_tuning", "images", "live",
+        "moderations", "organization", "projects", "realtime", "responses", "safety", "skills", "threads", "uploads",
+        "vaults", "vector_stores", "videos", "webhook_endpoints", "webhook_event_types",
+    )
+)  # fmt: skip
+# A model that does not exist has a code of its own, which clients decide by.
+CODES = {("NOT_FOUND", "model"): "model_not_found"}
 SCHEMA = {
     "type": "object",
     "description": "An error as OpenAI's clients read it.",
@@ -27,7 +39,7 @@ SCHEMA = {
                 "message": {"type": "string"},
                 "type": {"type": "string"},
                 "param": {"type": ["string", "null"], "description": "The field of the request that is wrong."},
-                "code": {"type": "string", "description": "The reason of a problem, in lower case."},
+                "code": {"type": "string", "description": "The reason, in lower case, or OpenAI's own code."},
             },
         }
     },
@@ -36,9 +48,10 @@ TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_e
 
 
 def describe_error(status: int, reason: str, message: str, field: str = "") -> dict[str, Any]:
-    """Return an error as OpenAI's clients read it; ``code`` is our reason."""
+    """Return an error as OpenAI's clients read it; ``code`` is OpenAI's where it has one, else our reason."""
     kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": field or None, "code": reason.lower()}}
+    code = CODES.get((reason, field), reason.lower())
+    return {"error": {"message": message, "type": kind, "param": field or None, "code": code}}
 
 
 def describe_failure(error: FathomError) -> dict[str, Any]:
@@ -49,11 +62,12 @@ def describe_failure(error: FathomError) -> dict[str, Any]:
 
 def is_rewritten(path: str) -> bool:
     """Return whether errors of a path are written as OpenAI's clients read them."""
-    return path.startswith(PATHS)
+    _, version, *rest = f"{path}//".split("/", 3)
+    return path.startswith(PATHS) or (version == "v1" and rest[0] in FOREIGN)
 
 
 class OpenAiErrors:
-    """Middleware that rewrites problem details below ``PATHS``, whichever layer has written them."""
+    """Middleware that rewrites problem details of the paths of OpenAI's API, whichever layer has written them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Header, Request
 from fastapi.responses import JSONResponse
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from fathom.clients.models import require_model
 from fathom.core.errors import Cancelled, FathomError, NotFound
 from fathom.services.gateway.bodies import read_base_url
 from fathom.services.gateway.config import Config
@@ -60,6 +61,8 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
     async def sample_model(body: ModelRequest, request: Request) -> Any:
         """Sample one model, without the agent: `return_token_ids` adds the ids of prompt and completion."""
         if body.stream:
+            # Before the stream begins: afterwards the status is 200 and cannot say 404.
+            await require_model(engine.clients, body.model)
             return EventSourceResponse(send_chunks(models.stream(body)), ping=config.heartbeat_s, sep="\n")
         return JSONResponse(await await_connected(request, models.complete(body)))
 
@@ -69,7 +72,7 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
         """Return one of the names that requests may use."""
         listed = {found["id"]: found for found in (await engine.list_models())["data"]}
         if model not in listed:
-            raise NotFound("model", model, sorted(listed))
+            raise NotFound("model", model, sorted(listed), field="model")
         return JSONResponse(listed[model])
 
     @app.get("/policy/v1/models", response_model=None, responses=MODELS, tags=["openai"])

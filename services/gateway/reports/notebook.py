@@ -13,8 +13,10 @@ from fathom.services.gateway.reports.markdown import escape
 from fathom.services.gateway.reports.report import Figure, list_material, list_sheets
 from fathom.services.gateway.reports.words import say
 
+# Module with the names that cells find without importing them; the gateway only writes its name.
+NAMESPACE = "fathom.services.sandbox.inside.namespace"
 PLOTLY = "application/vnd.plotly.v1+json"
-# A notebook says its kernel; any Python 3 with pandas and plotly runs these cells.
+# A notebook says its kernel; a Python 3 with our sandbox's names runs these cells.
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 
@@ -28,8 +30,8 @@ def write_notebook(run: trajectory.Trajectory, language: str, base_url: str, fig
 
     cells = [v4.new_markdown_cell(describe_run(run, language), id="about")]
     material = list_material(run)
-    if sheets := [item for item in list_sheets(run) if is_name(item.variable)]:
-        cells.append(v4.new_code_cell(load_tables(sheets, language, base_url), id="tables"))
+    if begun := begin_session(run, language, base_url):
+        cells.append(v4.new_code_cell(begun, id="tables"))
     for number, item in enumerate((item for item in material if item.HasField("code")), 1):
         outputs = list_outputs(item.code, number, figures)
         cell = v4.new_code_cell(item.code.code, id=f"cell-{number}", execution_count=number, outputs=outputs)
@@ -47,8 +49,8 @@ def write_script(run: trajectory.Trajectory, language: str, base_url: str) -> by
     A cell that failed is there in comments, since a script ends at its first failure.
     """
     parts = [comment(f"{run.question}\n{say(language, 'run')} {run.run_id}\n{say(language, 'script_about')}")]
-    if sheets := [item for item in list_sheets(run) if is_name(item.variable)]:
-        parts.append(f"# %%\n{load_tables(sheets, language, base_url)}")
+    if begun := begin_session(run, language, base_url):
+        parts.append(f"# %%\n{begun}")
     for item in (item for item in list_material(run) if item.HasField("code")):
         source = item.code.code.strip("\n")
         if item.code.ok:
@@ -75,14 +77,32 @@ def describe_run(run: trajectory.Trajectory, language: str) -> str:
     return f"# {question}\n\n{say(language, 'run')} `{run.run_id}`\n\n{say(language, 'notebook_about')}"
 
 
+def begin_session(run: trajectory.Trajectory, language: str, base_url: str) -> str:
+    """Return the cell that gives the others what a session gives them: names and tables; "" for a run without both."""
+    sheets = [item for item in list_sheets(run) if is_name(item.variable)]
+    parts = [load_names(language)] if sheets or any(item.HasField("code") for item in list_material(run)) else []
+    return "\n\n".join([*parts, load_tables(sheets, language, base_url)] if sheets else parts)
+
+
+def load_names(language: str) -> str:
+    """Return the lines that import what a session has without an import, and say what they need."""
+    return "\n".join(
+        (
+            f"# {say(language, 'notebook_needs')}",
+            "try:",
+            f"    from {NAMESPACE} import add_facts, finance, np, pd, show_table, to_date",
+            "except ImportError as error:",
+            f'    raise SystemExit(f"{say(language, "notebook_needs")} ({{error}})") from error',
+        )
+    )
+
+
 def load_tables(sheets: Sequence[trajectory.Material], language: str, base_url: str) -> str:
-    """Return the cell that reads the tables which the code works on."""
+    """Return the lines that read the tables which the code works on."""
     lines = [
         "import io",
         "import os",
         "import urllib.request",
-        "",
-        "import pandas as pd",
         "",
         f"# {say(language, 'notebook_token')}",
         f'GATEWAY = os.environ.get("FATHOM_URL", {json.dumps(base_url)})',
@@ -104,6 +124,13 @@ def load_tables(sheets: Sequence[trajectory.Material], language: str, base_url: 
             if column.type.startswith(("timestamp", "date")):
                 name = json.dumps(column.name, ensure_ascii=False)
                 lines.append(f"{item.variable}[{name}] = pd.to_datetime({item.variable}[{name}])")
+        # Calculations of ``finance`` read them: a rate has no return.
+        facts = {
+            "units": {column.name: column.unit for column in item.sheet.columns if column.unit},
+            "indicators": {column.name: column.indicator for column in item.sheet.columns if column.indicator},
+        }
+        if any(facts.values()):
+            lines.append(f"{item.variable} = add_facts({item.variable}, {facts!r})")
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Path, Query
 from pydantic import BaseModel, Field
 
+from fathom.clients.models import require_model
 from fathom.core.call import Call, current_call
 from fathom.core.errors import InvalidField
 from fathom.core.ids import checked_id, content_hash, new_id
@@ -131,6 +132,9 @@ def add_schedules(app: FastAPI, engine: Engine, schedules: ScheduleStore, schedu
         if body.ask.request_id:
             raise InvalidField("ask.request_id", "must be empty: each time has an id of its own")
         engine.check_question(body.ask.request())
+        if body.ask.model:
+            # Here, where the caller learns of it, and not each time that the question is asked again.
+            await require_model(engine.clients, body.ask.model, "ask.model")
         request_id = checked_id("request_id", body.request_id) if body.request_id else ""
         recurrence = Recurrence(body.every, body.at, body.time_zone, body.day)
         recurrence.validate()

@@ -247,15 +247,13 @@ def read_cases(path: Path) -> list[tuple[str, list[str]]]:
 
 def print_lines(scores: Sequence[Score]) -> None:
     """Print the table of the comparison."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from fathom.cli.console import make_table, open_console
     from fathom.services.planner.prompts.tools.compare import compare
 
-    table = Table("prompt", "runs", "finished", "expected", "unresolved", "rounds", "tokens", "win rate")
+    table = make_table("prompt", "runs", "finished", "expected", "unresolved", "rounds", "tokens", "win rate")
     for line in compare(scores):
         table.add_row(*cells(line))
-    Console().print(table)
+    open_console().print(table)
 
 
 def cells(line: PromptStatistics) -> list[str]:

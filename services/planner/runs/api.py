@@ -14,6 +14,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
 from fathom.api.retrieval.v1.retrieval_pb2 import SearchRequest
 from fathom.clients import Clients
+from fathom.clients.models import require_model
 from fathom.core.call import Call, Lane, bind, current_call
 from fathom.core.errors import Conflict, InvalidField, NotFound, Overloaded
 from fathom.core.ids import checked_id, new_id
@@ -147,7 +148,7 @@ class Runs:
             question=question,
             conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
             protocol=trajectory.Protocol.Name(protocol),
-            model=await self._resolve_model(request.model),
+            model=await self.resolve_model(request.model),
             start_time=time.time(),
             request=request.SerializeToString(deterministic=True).hex(),
             tenant=call.tenant,
@@ -189,10 +190,12 @@ class Runs:
                 cause = error.message.removeprefix(f"{error.field}: ")
                 raise InvalidField(f"corpora[{place}]", cause) from error
 
-    async def _resolve_model(self, asked: str) -> str:
+    async def resolve_model(self, asked: str) -> str:
         """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""
         wanted = asked or self.config.default_model
         if wanted not in MODEL_ROLES:
+            # Here, where the caller learns of it: a queued run could only fail.
+            await require_model(self.clients, wanted)
             return wanted
         return (await self.clients.policy.get_model(GetModelRequest(model=wanted))).model.name
 

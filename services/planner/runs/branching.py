@@ -28,8 +28,8 @@ from fathom.transport.rpc.contract import proto_hash
 async def branch_run(runs: Runs, request: pb.BranchRunRequest, lane: Lane) -> str:
     """Queue the branch and return its id; a repeated request returns the existing one.
 
-    Raises ``NotFound``, ``Conflict`` (it has not ended; the id is another run), ``InvalidField`` (steps, budget) and
-    ``FailedPrecondition`` (rounds of another contract).
+    Raises ``NotFound`` (run, model), ``Conflict`` (it has not ended; the id is another run), ``InvalidField`` (steps,
+    budget) and ``FailedPrecondition`` (rounds of another contract).
     """
     validate_budget(request.budget)
     source = await runs.record.get_header(checked_id("run_id", request.run_id))
@@ -41,7 +41,8 @@ async def branch_run(runs: Runs, request: pb.BranchRunRequest, lane: Lane) -> st
     steps = recorded.steps[: request.steps]
     require_one_version(request.run_id, steps)
     run_id = checked_id("request_id", request.request_id or new_id("run"))
-    wanted = make_header(take_route(source, recorded), run_id, request)
+    model = await runs.resolve_model(request.model) if request.model else source.model
+    wanted = make_header(take_route(source, recorded), run_id, request, model)
     header, is_new = await runs.record.create(wanted)
     if (header.request, header.branch_of) != (wanted.request, wanted.branch_of):
         raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
@@ -64,7 +65,7 @@ def require_one_version(run_id: str, steps: list[trajectory.Step]) -> None:
         )
 
 
-def make_header(source: Header, run_id: str, request: pb.BranchRunRequest) -> Header:
+def make_header(source: Header, run_id: str, request: pb.BranchRunRequest, model: str) -> Header:
     """Return the header of the branch: the same question, as a run of the caller in a conversation of its own."""
     asked, call = source.run_request(), current_call() or Call.new()
     asked.request_id, asked.model = run_id, request.model or asked.model
@@ -72,7 +73,7 @@ def make_header(source: Header, run_id: str, request: pb.BranchRunRequest) -> He
         source,
         run_id=run_id,
         conversation_id=run_id.replace("run_", "conv_", 1),
-        model=request.model or source.model,
+        model=model,
         start_time=time.time(),
         request=asked.SerializeToString(deterministic=True).hex(),
         parent_run_id="",

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from fathom.services.sandbox.inside.finance import Table
+from fathom.services.sandbox.inside.namespace import add_facts
 
 # Code that reaches for names in another way than by writing them down gets everything.
 INDIRECT = re.compile(r"\b(globals|locals|vars|eval|exec|dir)\s*\(|%who")
@@ -37,11 +37,7 @@ class Sheet:
         """
         with pa.ipc.open_stream(self.buffer) as reader:
             frame: pd.DataFrame = reader.read_all().to_pandas(ignore_metadata=True, use_threads=False)
-        if any(self.facts.values()):
-            # Not a plain frame: its attrs would outlive the values, as in ``sheet_1 * 100``.
-            frame = Table(frame)
-            frame.attrs = {kind: dict(by_column) for kind, by_column in self.facts.items()}
-        return frame
+        return add_facts(frame, self.facts)
 
 
 class Sheets:

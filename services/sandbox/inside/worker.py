@@ -62,7 +62,15 @@ class Worker:
         import pandas
         import pyarrow
 
-        from fathom.services.sandbox.inside import display, explanations, figures, finance, preload, streams, variables
+        from fathom.services.sandbox.inside import (
+            display,
+            explanations,
+            figures,
+            namespace,
+            preload,
+            streams,
+            variables,
+        )
         from fathom.services.sandbox.inside.sheets import Sheets
         from fathom.services.sandbox.inside.tables import TableDisplay
 
@@ -80,9 +88,7 @@ class Worker:
         self._signal, self._default, self._ignore = signal.signal, signal.default_int_handler, signal.SIG_IGN
         self._reseed = numpy.random.seed
         self._namespace: dict[str, Any] = self._shell.user_ns
-        self._namespace.update(pd=pandas, np=numpy, to_date=preload.to_date, finance=finance)
-        # Models import what they use; "finance.steps" by the same name as here, or it would be loaded a second time.
-        sys.modules |= {"finance": finance, "finance.steps": finance.steps}
+        self._namespace.update(pd=pandas, np=numpy, to_date=namespace.to_date, finance=namespace.finance)
         self._sheets = Sheets(self._namespace)
         tables = TableDisplay(self._capture.add, self._sheets.is_unchanged)
         self._namespace["show_table"] = tables.show_table

@@ -54,6 +54,8 @@ class ReplayPlanner(ToolSources):
         self.watched: list[int] = []
         self.break_after = 0
         self.gone = ""
+        self.models: set[str] = set()
+        """Models that there are; empty takes any."""
         self.full: Overloaded | None = None
         """Raised for each new run."""
         self.before = 0
@@ -84,6 +86,8 @@ class ReplayPlanner(ToolSources):
         self.asked.append(request)
         if self.full is not None:
             raise self.full
+        if self.models and request.model and request.model not in self.models:
+            raise NotFound("model", request.model, sorted(self.models), field="model")
         if request.request_id not in self.runs:
             self.runs[request.request_id] = run = Replayed(request)
             task = asyncio.create_task(self._play(run))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -138,6 +140,50 @@ async def test_what_cannot_be_is_refused_by_name(client: openai.AsyncOpenAI, cha
         await client.chat.completions.create(**{"model": "fathom", "messages": ASKED, **changed})
     assert (refused.value.param, refused.value.type) == (param, "invalid_request_error")
     assert refused.value.code == "invalid_field"
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_an_unknown_model_is_not_found_before_a_run_is_started(
+    client: openai.AsyncOpenAI, door: Door, is_stream: bool
+) -> None:
+    door[1].planner.models = {"rules"}
+    with pytest.raises(openai.NotFoundError, match="no model 'gpt-none'") as refused:
+        await client.chat.completions.create(model="gpt-none", messages=ASKED, stream=is_stream)
+    assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
+    own = await door[0].post("/v1/runs", json={"question": "why?", "model": "gpt-none"})
+    assert (own.status_code, own.json()["field"], own.json()["nearest"]) == (404, "model", ["rules"])
+    assert door[1].planner.runs == {}
+
+
+async def test_openais_defaults_are_accepted_and_other_forms_refused(client: openai.AsyncOpenAI) -> None:
+    defaults: Any = {
+        "response_format": {"type": "text"}, "logprobs": False, "modalities": ["text"], "tool_choice": "none",
+        "n": 1, "store": False, "service_tier": "auto", "parallel_tool_calls": True, "stream": False,
+    }  # fmt: skip
+    found = await client.chat.completions.create(model="fathom", messages=ASKED, **defaults)
+    assert found.choices[0].message.content
+    form: Any = {"type": "json_object"}
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.chat.completions.create(model="fathom", messages=ASKED, response_format=form)
+    assert refused.value.param == "response_format.type"
+
+
+async def test_every_address_that_openais_client_knows_answers_in_its_form(door: Door) -> None:
+    """The client's own source says which addresses it calls."""
+    called = re.compile(r'self\._(?:post|get|put|delete|get_api_list)\(\s*(?:path_template\()?f?"/([a-z_]+)')
+    resources = Path(openai.__file__).parent / "resources"
+    parts = {found for file in resources.rglob("*.py") for found in called.findall(file.read_text(encoding="utf-8"))}
+    assert {"responses", "embeddings", "completions", "chat"} <= parts
+    own = {"conversations", "models"}
+    others = dict[str, Any]()
+    for part in sorted(parts - own):
+        answer = await door[0].post(f"/v1/{part}", json={})
+        assert answer.status_code in (404, 405), part
+        if answer.json().get("error", {}).keys() != {"message", "type", "param", "code"}:
+            others[part] = answer.json()
+    assert others == {}
+    # Our own API keeps its own form.
+    assert (await door[0].get("/v1/nothing")).json()["reason"] == "NOT_FOUND"
 
 
 async def test_errors_of_every_layer_have_openais_form(client: openai.AsyncOpenAI, door: Door, open_with) -> None:

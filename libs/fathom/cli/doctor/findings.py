@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH = 200
+from fathom.cli.console import make_table, open_console
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,10 @@ class Finding:
 
 def print_findings(findings: Sequence[Finding]) -> int:
     """Print the findings as a table; return the exit status."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    # Addresses and commands are to be copied: what does not fit is folded, never cut.
-    columns = (Column(name, overflow="fold") for name in ("subject", "state", "remedy"))
-    table = Table("", *columns, box=None)
+    table = make_table("", "subject", "state", "remedy")
+    table.box = None
     for finding in findings:
         mark = "[green]✓[/]" if finding.good else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
         table.add_row(mark, finding.subject, finding.detail, "" if finding.good else finding.remedy)
-    # A log or a pipe has no width of its own; rich would take 80.
-    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+    open_console().print(table)
     return 0 if all(finding.good or not finding.needed for finding in findings) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.cli.ask import MARKS, describe_stage, print_trace, show_reading
+from fathom.cli.console import make_table, open_console
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import resume as resumed
@@ -45,14 +46,22 @@ def list_runs(home: Path, planner: str, limit: int) -> None:
 
     async def work(clients: Clients) -> int:
         response = await clients.planner.list_runs(pb.ListRunsRequest(page_size=limit))
-        table = Table("run", "began", "state", "question", "parent")
-        for run in response.runs:
-            began = run.start_time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S")
-            table.add_row(run.run_id, began, state_of(run.stop_reason), escape(run.question[:80]), run.parent_run_id)
-        Console().print(table)
+        open_console().print(tabulate_runs(response.runs))
         return 0
 
     with_planner(home, planner, work)
+
+
+def tabulate_runs(runs: Sequence[pb.RunSummary]) -> Table:
+    """Return a table of runs; a terminal of 80 columns has their ids on one line."""
+    # Two ids do not stand beside each other there: the parents' column is left out where there are none.
+    parents = ["parent"] if any(run.parent_run_id for run in runs) else []
+    table = make_table("run", "began", "state", "question", *parents, whole="run")
+    for run in runs:
+        began = run.start_time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        cells = [run.run_id, began, state_of(run.stop_reason), escape(run.question[:80])]
+        table.add_row(*cells, *([run.parent_run_id] if parents else []))
+    return table
 
 
 def show(run_id: str, home: Path, planner: str) -> None:

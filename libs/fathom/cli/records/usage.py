@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.cli.console import make_table, open_console
 from fathom.cli.records.runs import with_planner
 from fathom.clients import Clients
 
@@ -78,12 +78,12 @@ def show_usage(home: Path, planner: str, days: int) -> None:
     async def work(clients: Clients) -> int:
         first = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
         sums, unknown = await sum_usage(clients, first)
-        table, whole = Table("day", "model", "runs", *HEADINGS, "cost"), Sum()
+        table, whole = make_table("day", "model", "runs", *HEADINGS, "cost", whole="day"), Sum()
         for (day, model), one in sorted(sums.items()):
             table.add_row(day.isoformat(), model or "(default)", *format_sum(one))
             whole.join(one)
         table.add_row("all", "", *format_sum(whole), style="bold")
-        Console().print(table)
+        open_console().print(table)
         if unknown:
             Console().print(f"{unknown} more run, or ended before usage was listed (fathom runs show has theirs).")
         return 0

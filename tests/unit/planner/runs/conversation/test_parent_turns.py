@@ -98,4 +98,4 @@ async def test_a_branch_of_a_run_begins_a_conversation_of_its_own(engine: Engine
     header = await house.record.get_header("run_1")
     assert find_parent(header) == 1
     branch = pb.BranchRunRequest(request_id="run_2", run_id="run_1", steps=0)
-    assert find_parent(make_header(header, "run_2", branch)) is None
+    assert find_parent(make_header(header, "run_2", branch, "s")) is None
