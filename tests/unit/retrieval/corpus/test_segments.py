@@ -178,6 +178,23 @@ def test_an_ingest_writes_what_it_brings_and_links_the_rest(tmp_path: Path, monk
     assert fresh == {added.path, added.words, added.vectors, "columns.npz", MANIFEST}
 
 
+def test_what_many_ingests_write_grows_as_what_they_bring(tmp_path: Path) -> None:
+    """A thousandth of a large corpus: were each ingest to write all, 48 of them would write 24 times what there is."""
+    recipe, ingests, brought = Recipe(encoder="letters", index="sq8"), 48, 5
+    grown, known, written = None, set(), 0
+    for number in range(ingests):
+        grown = build(tmp_path / str(number), make_documents(brought, number * brought), recipe, grown)
+        # Columns are written anew, a few bytes per document.
+        files = {path for path in grown.folder.iterdir() if path.name not in ("columns.npz", MANIFEST)}
+        written += sum(path.stat().st_size for path in files if path.stat().st_ino not in known)
+        known |= {path.stat().st_ino for path in files}
+    assert grown is not None
+    held = sum(path.stat().st_size for path in files)
+    # A document is joined with others once for each time that their number doubles.
+    assert written <= held * (1 + ingests.bit_length())
+    assert len(grown.manifest.segments) <= ingests.bit_length()
+
+
 def test_another_recipe_counts_words_anew(tmp_path: Path) -> None:
     documents = make_documents(40)
     base = build(tmp_path / "base", documents[:30], Recipe(title_weight=1))
