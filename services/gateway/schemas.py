@@ -12,7 +12,7 @@ Schema = dict[str, Any]
 STRING: Schema = {"type": "string"}
 BYTES: Schema = {"type": "string", "format": "binary"}
 FILE_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BYTES}}}}
-"""What the OpenAPI document says of a route whose body is a file."""
+"""OpenAPI description of a request whose body is a file."""
 SCALARS: dict[int, Schema] = {
     FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
     FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
