@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -11,7 +10,7 @@ from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import header_key
 from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish
-from tests.unit.planner.rollouts.test_queue import Planner, request, watch_queue
+from tests.unit.planner.rollouts.test_queue import PassedOnce, Planner, request, watch_queue
 
 LINES = (echo("a"), echo("wait"), finish("It is so."))
 ASKED = Call.new(tenant="fund-7", traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
@@ -62,12 +61,13 @@ async def test_runs_of_older_and_of_newer_planners_are_read() -> None:
 async def test_queued_rollouts_stay_in_the_trace_of_who_submitted_them_also_when_they_come_again() -> None:
     house = House(echo("a"), finish("It is so."))
     first, second = Planner(house, concurrent_tasks=1, concurrent_rollouts=1), Planner(house)
+    # From the beginning: a fast machine would have ended the second episode by the time that the first one is seen.
+    first.policy.hold = {1: PassedOnce()}
     with calling(ASKED):
         await first.queue.submit(request(), Lane.TRAINING)
     async with first.working():
         with calling(ASKED):
             await watch_queue(first, most=1)
-        first.policy.hold = {1: asyncio.Event()}
         await eventually(lambda: len(first.begun_runs) == 2)
     async with second.working():
         with calling(ASKED):
