@@ -98,7 +98,8 @@ class PostgresIndex:
         word_scores, cosine = (
             np.array([scores.get(at, 0.0) for at in both.positions.tolist()], np.float32) for scores in (words, cosines)
         )
-        alpha = choose_alpha(near.scores, self._measure_spread(vector)) if self.alpha is None else self.alpha
+        spread = self._measure_spread(vector)
+        alpha = choose_alpha(near.scores, spread, word_scores) if self.alpha is None else self.alpha
         fused = combine(word_scores, cosine, alpha)
         return select_top(both.positions, fused, weigh(both, present, options), options.top_k)
 
