@@ -44,13 +44,13 @@ DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
 def is_supported(
-    asked: ReadProgram, former: ReadProgram, leaning: Collection[str], heard: Collection[str] = ()
+    asked: ReadProgram, former: ReadProgram, leaning: Collection[str], quantities: Collection[str] = ()
 ) -> bool:
     """Return whether a program has all that its follow-up says, and leaves no choice of what that takes over.
 
     ``asked`` is the follow-up with its certain names, read behind the earlier questions, ``former`` the last question,
-    itself whole, ``leaning`` the kinds of words by which the follow-up leans on it, and ``heard`` the quantities that a
-    classifier reads in it.
+    itself whole, ``leaning`` the kinds of words by which the follow-up leans on it, and ``quantities`` what a
+    classifier reads that it asks for.
     """
     program, before, names = asked.program, former.program, asked.text
     if program is None or before is None or {program.kind, before.kind} != {CALCULATION}:
@@ -58,7 +58,7 @@ def is_supported(
     # What is left out of several things is not in the program, nor is what the words leave of them.
     if REMOVING in leaning or has_unreadable(program, before) or program.meaning == before.meaning:
         return False
-    if program.left_out or is_ignored(asked, former, heard) or not covers(program, before, names):
+    if program.left_out or is_ignored(asked, former, quantities) or not covers(program, before, names):
         return False
     pairs = pair_words(program, before) if program.shape == before.shape else {}
     if not (are_placed_alike(pairs, names, former.text) and are_times_alike(pairs, names, former.text)):
@@ -77,12 +77,12 @@ def has_unreadable(program: Program, former: Program) -> bool:
     return not {words for words in program.words if DIGITS.search(words)} <= set(former.words)
 
 
-def is_ignored(read: ReadProgram, last: ReadProgram, heard: Collection[str]) -> bool:
+def is_ignored(read: ReadProgram, last: ReadProgram, quantities: Collection[str]) -> bool:
     """Return whether a program may ignore what unread words of the follow-up ask for.
 
     Most only stand around what is new: "oops", "sorry for the typo", 打错了. They do where the follow-up names
-    something new that the program has, or the program's new functions compute all quantities that are ``heard``, which
-    a classifier has read in the follow-up. Words that point to earlier turns or that may be a name never do, and beside
+    something new that the program has, or the program's new functions compute all ``quantities`` that a classifier has
+    read in the follow-up. Words that point to earlier turns or that may be a name never do, and beside
     fewer names than before or a part of the last question's time they may say that something is added or left out.
     """
     program, former, asked = read.program, last.program, read.text
@@ -95,11 +95,11 @@ def is_ignored(read: ReadProgram, last: ReadProgram, heard: Collection[str]) -> 
     if program.gaps or any(one.casefold() in pointing or is_name_like(one, asked.text) for one in unread):
         return True
     has_new_functions = bool(program.functions - former.functions - SILENT)
-    if has_new_functions and not set(heard) <= list_measures(program):
+    if has_new_functions and not set(quantities) <= list_measures(program):
         return True
     text = asked.text.casefold()
     has_new_words = any(words.casefold() in text for words in program.words if words not in former.words)
-    return not (has_new_words or (has_new_functions and heard))
+    return not (has_new_words or (has_new_functions and quantities))
 
 
 def has_part(asked: ReadText, last: ReadText) -> bool:

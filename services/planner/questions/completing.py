@@ -41,8 +41,8 @@ class FollowUp:
 
     ``program`` is that of the follow-up read behind the earlier questions and ``former`` that of the last one by
     itself, None where they cannot be read. ``is_drawn`` says that a chart is asked for, of which programs know nothing,
-    ``is_own`` that the follow-up sounds like one to the assistant itself, and ``heard`` are the quantities that a
-    classifier reads in it.
+    ``is_own`` that the follow-up sounds like one to the assistant itself, and ``quantities`` are what a classifier
+    reads that it asks for.
     """
 
     asked: ReadText
@@ -51,7 +51,7 @@ class FollowUp:
     former: ReadProgram | None = None
     is_drawn: bool = False
     is_own: bool = False
-    heard: tuple[str, ...] = ()
+    quantities: tuple[str, ...] = ()
 
     @property
     def own_program(self) -> Program | None:
@@ -115,7 +115,7 @@ def is_supported_by(read: FollowUp) -> bool:
     """Return whether the program of a follow-up says surely what it takes from the last question."""
     if read.program is None or read.former is None or read.is_drawn:
         return False
-    return is_supported(replace(read.program, text=read.asked), read.former, find_leaning(read.asked), read.heard)
+    return is_supported(replace(read.program, text=read.asked), read.former, find_leaning(read.asked), read.quantities)
 
 
 def is_confirmed(candidate: Candidate, read: FollowUp, alone: ReadProgram | None) -> bool:

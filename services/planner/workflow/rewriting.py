@@ -163,7 +163,7 @@ class Rewriter:
         last = before[-1]
         # Answers are left out: the reader has learnt from questions, and a figure of an answer draws it to
         # calculations with that.
-        program, former, chart, kind, heard = await asyncio.gather(
+        program, former, chart, kind, measures = await asyncio.gather(
             self.reader.read_program(seen.text, [text.text for text in before], as_of),
             self.reader.read_program(last.text, (), as_of),
             find_chart(seen.text, self.classifier),
@@ -171,7 +171,7 @@ class Rewriter:
             read_measures(seen.text, list_mentions(seen), self.measures),
         )
         is_own = kind.label in OWN_WORDS and kind.probability >= OWN_SURE
-        quantities = tuple(one.measure for one in heard if one.measure not in UNCOMPUTED)
+        quantities = tuple(one.measure for one in measures if one.measure not in UNCOMPUTED)
         read = FollowUp(seen, last, program, former, bool(chart), is_own, quantities)
         if stands_alone(read):
             return Completed(seen.text)

@@ -143,7 +143,7 @@ def test_an_unlikely_program_is_no_likely_one_and_one_with_an_unreadable_period_
 
 
 @pytest.mark.parametrize(
-    ("follow_up", "unread", "program", "heard", "is_used"),
+    ("follow_up", "unread", "program", "quantities", "is_used"),
     [
         # Words around what is new, in no list.
         ("oops, Lilly", "oops", LILLY, (), True),
@@ -159,12 +159,12 @@ def test_an_unlikely_program_is_no_likely_one_and_one_with_an_unreadable_period_
     ],
 )
 def test_unread_words_are_passed_over_where_nothing_hangs_on_them(
-    follow_up: str, unread: str, program: str, heard: tuple[str, ...], *, is_used: bool
+    follow_up: str, unread: str, program: str, quantities: tuple[str, ...], *, is_used: bool
 ) -> None:
     asked = make(follow_up, program)
     assert asked.program is not None
     asked = replace(asked, program=replace(asked.program, unread=(unread,)))
-    assert is_supported(asked, make(LAST, FORMER), (), heard) is is_used
+    assert is_supported(asked, make(LAST, FORMER), (), quantities) is is_used
 
 
 def test_a_name_replaces_only_what_is_of_its_kind() -> None:
