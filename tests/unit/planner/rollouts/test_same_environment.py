@@ -105,7 +105,7 @@ class Both(House):
         self.policy: Any = Recorder(self.requests)
         model = policy.Model(name="s", engine="openai", window_tokens=64_000)
 
-        async def get_model(_: Any) -> policy.GetModelResponse:
+        async def get_model(_: Any, timeout_s: float = 1.0) -> policy.GetModelResponse:
             return policy.GetModelResponse(model=model)
 
         self.clients.__dict__["policy"] = SimpleNamespace(get_model=get_model)
