@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import unit_of
-from fathom.services.sandbox.inside.finance.steps.values import Group, Note, Point, describe_class, spell_unit
+from fathom.services.sandbox.inside.finance.steps.values import (
+    Group,
+    Note,
+    Point,
+    check_column,
+    describe_class,
+    spell_unit,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +30,7 @@ class Rows:
     unit: str = ""
     places: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def values(self) -> Any:
         """Return the values of the rows by place, without missing ones; refuse rows without any.
 
@@ -37,9 +45,10 @@ class Rows:
     def make_point(self, value: Any, places: Any, name: str = "") -> Point:
         """Return a value with the rows that it rests on."""
         rows = {self.column: (len(self.frame), tuple(int(place) for place in places))}
-        return Point(float(value), unit=self.unit, name=name or self.name, notes=self.list_notes(), rows=rows)
+        return Point(float(value), unit=self.unit, name=name or self.name, notes=self.notes, rows=rows)
 
-    def list_notes(self) -> tuple[Note, ...]:
+    @cached_property
+    def notes(self) -> tuple[Note, ...]:
         """Return that rows have no number, if any has none: a value over the others is not that of all."""
         count, known = len(self.places), len(self.values)
         if known == count:
@@ -105,9 +114,3 @@ def check_rows(found: Any) -> None:
     """Raise ``InvalidArgument`` for what are no rows."""
     if not isinstance(found, Rows):
         raise InvalidArgument("rows", f"must be rows, not {describe_class(found)}")
-
-
-def check_column(frame: Any, column: str) -> None:
-    """Raise ``InvalidArgument`` for a column that a table lacks."""
-    if column not in frame:
-        raise InvalidArgument("column", f"{column!r} is none of {', '.join(map(str, frame.columns))}")

@@ -205,6 +205,12 @@ SEASONAL = re.compile(r"\s*\((?:SA|NSA|SAAR)\)\s*$")
 DOLLARS = re.compile(r"(?<![A-Za-z])(?:U\.S\. )?\$(?![A-Za-z\d])")
 
 
+def check_column(frame: Any, column: str) -> None:
+    """Raise ``InvalidArgument`` for a column that a table lacks."""
+    if column not in frame:
+        raise InvalidArgument("column", f"{column!r} is none of {', '.join(map(str, frame.columns))}")
+
+
 def line(sheet: Any, column: str, name: str = "", has_rows: bool = False) -> Line:
     """Return a column of a sheet as a line named ``name`` (default: the column's name), with the sheet's unit.
 
@@ -213,8 +219,7 @@ def line(sheet: Any, column: str, name: str = "", has_rows: bool = False) -> Lin
     for a column that the sheet lacks.
     """
     frame = read_series(sheet, "sheet")
-    if column not in frame:
-        raise InvalidArgument("column", f"{column!r} is none of {', '.join(frame.columns)}")
+    check_column(frame, column)
     values = frame[column].dropna()
     values.attrs = {}
     is_daily = len(values) > 1 and measure_gap(values) <= DAILY
