@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from playwright.async_api import Browser, Locator, Page, Route
 
@@ -43,6 +45,33 @@ async def test_a_conversation_that_stays_says_why_and_one_that_goes_leaves_the_a
         await expect(page.locator(".turn")).to_have_count(0)
         await expect(page.locator("#new")).to_be_focused()
         assert page.url.rstrip("#") == f"{house.url}/"
+
+
+async def test_the_focus_survives_a_list_that_is_read_while_a_conversation_is_deleted(browser: Browser) -> None:
+    async with serve_script(Script(days=5)) as house:
+        page = (await open_page(browser, house.url)).page
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        entry = page.locator("[data-conversation]")
+        may_list, may_delete = asyncio.Event(), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await {"GET": may_list, "DELETE": may_delete}[route.request.method].wait()
+            await route.continue_()
+
+        # The refused attempt reads the list anew, which is answered in the middle of the second attempt.
+        house.memory.refusal = NotReady(WHY)
+        await page.route("**/v1/conversations?*", hold)
+        await confirm(page, entry.locator(".remove"))
+        await expect(entry.get_by_role("alert")).to_contain_text(WHY)
+        house.memory.refusal = None
+        await page.route("**/v1/conversations/*", hold)
+        await confirm(page, entry.locator(".remove"))
+        may_list.set()
+        await expect(page.locator("#conversations[aria-busy]")).to_have_count(0)
+        may_delete.set()
+        await expect(entry).to_have_count(0)
+        await expect(page.locator("#new")).to_be_focused()
 
 
 async def test_a_schedule_that_stays_is_not_called_deleted(browser: Browser) -> None:

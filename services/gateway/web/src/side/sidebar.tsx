@@ -103,7 +103,7 @@ function Conversations({ query }: { query: string }) {
           <ConversationEntry item={item} query={query} isCurrent={item.id === session.conversation} onOpen={() => open(item.id)}
             onChanged={() => refocus(() => place.current?.querySelector<HTMLElement>(`[data-conversation="${CSS.escape(item.id)}"] .open`))}
             onRemoved={() => {
-              refocus(() => place.current?.querySelector<HTMLElement>(".entry .open") ?? document.getElementById("new"));
+              refocus(() => place.current?.querySelector<HTMLElement>(`.entry:not([data-conversation="${CSS.escape(item.id)}"]) .open`) ?? document.getElementById("new"));
               if (item.id === session.conversation) session.fresh();
             }} />
         </Grouped>
@@ -117,14 +117,17 @@ function Conversations({ query }: { query: string }) {
 // when the reader has meanwhile turned elsewhere.
 function useRefocus(place: RefObject<HTMLElement | null>, updated: number, isReading: boolean): (find: () => HTMLElement | null | undefined) => void {
   const wish = useRef<{ find: () => HTMLElement | null | undefined; since: number } | null>(null);
+  // Not the time of the drawing that the wish comes from: the list may have been read once more while the change went on.
+  const latest = useRef(updated);
   useEffect(() => {
+    latest.current = updated;
     if (!wish.current || isReading || updated <= wish.current.since) return;
     const { find } = wish.current;
     wish.current = null;
     const active = document.activeElement;
     if (!active || active === document.body || place.current?.contains(active)) find()?.focus();
   });
-  return (find) => { wish.current = { find, since: updated }; };
+  return (find) => { wish.current = { find, since: latest.current }; };
 }
 
 // Looks after first runs that nobody on this page follows any more.
