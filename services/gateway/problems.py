@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from fathom.core.errors import FathomError
 
@@ -86,6 +87,12 @@ def to_problem(error: FathomError) -> JSONResponse:
     return answer
 
 
+def list_methods(request: Request) -> list[str]:
+    """List the methods that the address of a request takes, sorted, over all routes that it matches."""
+    matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching for method in getattr(route, "methods", None) or ()})
+
+
 def install_problems(app: FastAPI) -> None:
     """Register handlers that turn every error of a route into a problem."""
 
@@ -114,4 +121,7 @@ def install_problems(app: FastAPI) -> None:
     async def plain(request: Request, error: HTTPException) -> JSONResponse:
         answer = build_problem(error.status_code, REASONS.get(error.status_code, "INVALID_FIELD"), error.detail)
         answer.headers.update(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            # The framework names the methods of the first route at this address alone.
+            answer.headers["Allow"] = ", ".join(list_methods(request))
         return answer

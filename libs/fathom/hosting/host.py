@@ -28,6 +28,7 @@ from fathom.core.call import Lane
 from fathom.core.config import ConfigError, Settings, load
 from fathom.core.errors import FathomError
 from fathom.core.identity import LIFETIME_S, SETTING, Tokens, service_credentials
+from fathom.core.library_logs import library_logs
 from fathom.core.retry import RetryPolicy
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
@@ -342,8 +343,10 @@ async def run(name: str, config: type[Settings], build: Build, argv: list[str] |
     # Before anything is opened: the parent may be gone already.
     if runtime.die_with_parent:
         end_with_parent()
-    async with dependencies(name, runtime) as deps, host(build(settings, deps), deps, runtime) as hosted:
-        await wait_for_signal(hosted.warm, hosted.following)
+    async with dependencies(name, runtime) as deps:
+        with library_logs(deps.telemetry.log, runtime.log_level):
+            async with host(build(settings, deps), deps, runtime) as hosted:
+                await wait_for_signal(hosted.warm, hosted.following)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,10 @@ class Rendered:
 
 
 async def render_answer(finished: planner.RunFinished, run_url: str, base_url: str, read_page: TablePage) -> Rendered:
-    """Return the answer with its tables and links to its figures; each resolved citation has an annotation."""
+    """Return the answer below how its question was read, with its tables and links to its figures.
+
+    Each resolved citation has an annotation.
+    """
     sheets = {item.variable: item.sheet for item in finished.material if item.HasField("sheet")}
     figures = {figure.id: figure for item in finished.material for figure in item.code.figures}
     markdown, parts, position = finished.answer.markdown, list[str](), 0
@@ -45,7 +48,8 @@ async def render_answer(finished: planner.RunFinished, run_url: str, base_url: s
         # A reference to what the run does not have stays readable, in place of braces that no foreign program resolves.
         else:
             parts.append(f"({kind} {name})")
-    text = "".join([*parts, markdown[position:]])
+    body = "".join([*parts, markdown[position:]])
+    text = "\n\n".join(filter(None, [finished.answer.reading.line, body]))
     return Rendered(text, tuple(annotate(text, finished.material, run_url, base_url)))
 
 

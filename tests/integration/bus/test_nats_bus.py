@@ -240,6 +240,18 @@ async def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
         await NatsServer(tmp_path / "file").start()
 
 
+@pytest.mark.parametrize("name", ["数据 home", 'with "quotes"', "back\\slash", "$HOME", "# no comment"])
+async def test_a_folder_may_have_any_name(name: str, tmp_path: Path) -> None:
+    async with NatsServer(tmp_path / name):
+        assert (tmp_path / name / "jetstream").is_dir()
+
+
+async def test_settings_that_the_server_does_not_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NatsServer, "_configure", lambda self: "jetstream { store_dir: ")
+    with pytest.raises(DependencyFailed, match=r"nats-server: ended at once: .*[Pp]arse"):
+        await NatsServer(tmp_path).start()
+
+
 async def test_a_missing_binary_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Neither beside the interpreter nor in the path.
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import io
+import json
+import logging
 import os
 
 import pytest
 
+from fathom.core.library_logs import LibraryLogHandler, library_logs
 from fathom.core.telemetry import Telemetry
 
 
@@ -34,3 +37,21 @@ def test_a_full_disk_loses_lines_and_fails_nobody(log_format: str) -> None:
     assert "somebody reads this" in stream.getvalue()
     assert "nobody" not in stream.getvalue()
     assert telemetry.registry.get_sample_value("fathom_log_lines_lost_total") == 4
+
+
+def test_what_libraries_log_is_a_line_of_the_services_log() -> None:
+    stream = io.StringIO()
+    telemetry = Telemetry("planner", stream=stream)
+    foreign, own = logging.getLogger("foreign.exporter"), logging.getLogger("fathom.tls")
+    with library_logs(telemetry.log, "info"):
+        foreign.warning("no answer from %s", "collector:4317")
+        foreign.info("not of interest")
+        own.info("certificates taken over")
+    foreign.info("behind the block")
+    telemetry.close()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["level"], one["logger"], one["event"], one["service"]) for one in lines] == [
+        ("warning", "foreign.exporter", "no answer from collector:4317", "planner"),
+        ("info", "fathom.tls", "certificates taken over", "planner"),
+    ]
+    assert not any(isinstance(handler, LibraryLogHandler) for handler in logging.getLogger().handlers)

@@ -69,6 +69,16 @@ async def test_the_agent_answers_with_tables_and_annotated_citations(client: ope
     assert cited[2].title == "Drawdown"
 
 
+async def test_an_answer_says_first_how_the_question_was_read(client: openai.AsyncOpenAI, door: Door) -> None:
+    door[1].planner.script.reading = trajectory.Reading(line="Read as: Apple (AAPL) · close · 2018")
+    reply = (await client.chat.completions.create(model="fathom", messages=ASKED)).choices[0].message
+    assert reply.content is not None
+    assert reply.content.startswith("Read as: Apple (AAPL) · close · 2018\n\n")
+    assert reply.annotations
+    for place in (note.url_citation for note in reply.annotations):
+        assert re.fullmatch(r"\[[\d, ]+\]", reply.content[place.start_index : place.end_index])
+
+
 async def test_the_conversation_reaches_the_planner(client: openai.AsyncOpenAI, door: Door) -> None:
     await client.chat.completions.create(
         model="rules",

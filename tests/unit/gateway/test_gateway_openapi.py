@@ -54,3 +54,14 @@ async def test_every_reference_resolves_and_every_route_says_how_it_fails(door: 
             kind = "application/json" if "openai" in operation.get("tags", ()) else "application/problem+json"
             assert operation["responses"]["default"]["content"].keys() == {kind}, f"{method} {path}"
             assert operation.get("description"), f"{method} {path}"
+
+
+async def test_a_method_that_an_address_does_not_take_is_told_those_that_it_takes(door: Door) -> None:
+    client = door[0]
+    for path, operations in (await document(client))["paths"].items():
+        taken = {method.upper() for method in operations}
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - taken:
+            answer = await client.request(method, re.sub(r"\{[^}]+\}", "one", path))
+            assert answer.status_code == 405, f"{method} {path}"
+            assert taken <= set(answer.headers["allow"].split(", ")), f"{method} {path}"
+            assert method not in answer.headers["allow"].split(", "), f"{method} {path}"

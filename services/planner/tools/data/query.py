@@ -156,6 +156,8 @@ class Data:
                     self.clients.datafetch.read_question(reading, timeout_s=self.timeout_s),
                     self._read_program(request.question, arguments.get("program", "")),
                 )
+                if program is not None and is_about_others(program, read):
+                    program = await self._translate([request.question], arguments.get("program", ""))
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
                 if program is not None:
@@ -187,7 +189,11 @@ class Data:
         words: what completes it by rules may have lost something.
         """
         is_own = not written and len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
-        *earlier, last = [text[:MAX_QUESTION_CHARS] for text in self.turns] if is_own else [question]
+        return await self._translate(self.turns if is_own else [question], written)
+
+    async def _translate(self, texts: Sequence[str], written: str) -> pb.Program | None:
+        """Return the calculation that the last of some texts asks for behind the others; None for none."""
+        *earlier, last = [text[:MAX_QUESTION_CHARS] for text in texts]
         request = pb.ReadQuestionRequest(
             question=last,
             as_of=self.as_of,
@@ -198,6 +204,16 @@ class Data:
         )
         response = await self.clients.datafetch.read_question(request, timeout_s=self.timeout_s)
         return response.program if response.HasField("program") else None
+
+
+def is_about_others(program: pb.Program, read: pb.ReadQuestionResponse) -> bool:
+    """Return whether a program leaves out an entity that a question names and takes one that it does not name.
+
+    That is how the learned reader errs behind several turns: it takes up the name of an older one.
+    """
+    named = {one.value for one in read.mentions if one.kind == pb.MENTION_KIND_ENTITY and one.value}
+    taken = {one.entity for one in program.series if one.entity}
+    return bool(named - taken) and bool(taken - named)
 
 
 def check_question(arguments: Mapping[str, Any]) -> None:

@@ -101,6 +101,30 @@ async def test_the_program_of_the_runs_question_is_read_from_the_texts_that_it_w
     assert (["gold in 2011"], True) in asked
 
 
+@pytest.mark.parametrize(
+    ("behind_turns", "expected"),
+    [(["AAPL"], ["MSFT"]), (["MSFT"], ["MSFT"]), (["MSFT", "US"], ["MSFT", "US"])],
+    ids=["about an older name", "about the name", "beside the name"],
+)
+async def test_a_program_that_takes_an_older_name_is_read_from_the_whole_question(
+    behind_turns: list[str], expected: list[str]
+) -> None:
+    bench = Bench(pb.QueryResponse())
+
+    async def read_question(request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        names = behind_turns if request.earlier else ["MSFT"]
+        program = pb.Program(kind="calculation", series=[pb.ProgramSeries(name="s1", entity=name) for name in names])
+        mention = pb.Mention(kind=pb.MENTION_KIND_ENTITY, text="Microsoft", value="MSFT")
+        return pb.ReadQuestionResponse(mentions=[mention], program=program if request.with_program else None)
+
+    bench.datafetch.read_question = read_question  # type: ignore[method-assign]
+    texts, whole = ["AAPL's lowest close in 2017?", "And Microsoft?", "In 2019?"], "In 2019 (Microsoft, lowest close)?"
+    clients = cast(Clients, OnlyDatafetch(bench.datafetch))
+    bench.registry = Registry([Data(clients, bench.session, None, 1.0, turns=texts, whole=whole)])
+    program = head(await bench.call("data", question=whole))["program"]
+    assert [one["entity"] for one in program["series"]] == expected
+
+
 async def test_a_table_that_the_data_service_held_is_recorded_as_cached() -> None:
     bench = Bench(*[pb.QueryResponse(sheets=[make_sheet(f"s{n}")], is_cached=n == 2) for n in (1, 2)])
     found = [await bench.call("data", entities=["AAPL"], indicators=["close_adj"]) for _ in range(2)]

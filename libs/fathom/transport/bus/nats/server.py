@@ -75,16 +75,17 @@ class NatsServer:
         if self.port != -1:
             check_free(self.host, self.port)
         with tempfile.TemporaryDirectory(prefix="fathom-nats-") as scratch:
-            log, config = Path(scratch) / "log", Path(scratch) / "config"
-            config.write_text(self._configure())
-            self._process = await asyncio.create_subprocess_exec(
-                *ending_with_parent(
-                    [binary, "-c", str(config), "-a", self.host, "-p", str(self.port), "-m", "-1",
-                     "--ports_file_dir", scratch, "-l", str(log)]
-                ),
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-                env={"GOMEMLIMIT": MEMORY_LIMIT, **os.environ},
-            )  # fmt: skip
+            log, config, complaints = Path(scratch) / "log", Path(scratch) / "config", Path(scratch) / "stderr"
+            config.write_text(self._configure(), encoding="utf-8")
+            with complaints.open("wb") as stderr:
+                self._process = await asyncio.create_subprocess_exec(
+                    *ending_with_parent(
+                        [binary, "-c", str(config), "-a", self.host, "-p", str(self.port), "-m", "-1",
+                         "--ports_file_dir", scratch, "-l", str(log)]
+                    ),
+                    stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=stderr,
+                    env={"GOMEMLIMIT": MEMORY_LIMIT, **os.environ},
+                )  # fmt: skip
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
                     self.port, self._monitor_port = await self._announced_ports(Path(scratch))
@@ -92,7 +93,7 @@ class NatsServer:
                 await self.kill()
                 raise DependencyFailed(BINARY, f"did not start within {START_TIMEOUT_S:g} s") from None
             except ChildProcessError:
-                raise self._refusal(log) from None
+                raise self._refusal(log, complaints) from None
             # Cancelled while it starts: nobody would stop the process otherwise.
             except BaseException:
                 await self.kill()
@@ -104,7 +105,9 @@ class NatsServer:
         # By itself it allows its streams three quarters of what is free at its start: nothing where it starts on a full
         # disk, for as long as it runs.
         size = shutil.disk_usage(existing).total
-        return f"jetstream {{ store_dir: {json.dumps(str(self._store_dir))}, max_file_store: {size} }}\n"
+        # Quotation marks and backslashes are escaped as JSON does it, but no letters: the server reads no ``\\u6570``.
+        folder = json.dumps(str(self._store_dir), ensure_ascii=False)
+        return f"jetstream {{ store_dir: {folder}, max_file_store: {size} }}\n"
 
     async def _announced_ports(self, scratch: Path) -> tuple[int, int]:
         assert self._process is not None
@@ -116,8 +119,10 @@ class NatsServer:
                 return found
             await asyncio.sleep(POLL_S)
 
-    def _refusal(self, log: Path) -> PortInUse | DependencyFailed:
-        words = log.read_text().strip() if log.exists() else ""
+    def _refusal(self, log: Path, complaints: Path) -> PortInUse | DependencyFailed:
+        # What is wrong with its settings it says before it has a log.
+        said = [file.read_text(errors="replace").strip() for file in (log, complaints) if file.exists()]
+        words = next(filter(None, said), "")
         if "address already in use" in words:
             return PortInUse(BINARY, self.host, self.port)
         return DependencyFailed(BINARY, f"ended at once: {words.splitlines()[-1] if words else 'without a word'}")
