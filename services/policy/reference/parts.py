@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fathom.domain.chat.conversation import Conversation
+from fathom.domain.passages.answerability import Rater
+from fathom.domain.programs.reading import Reading
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.calls import Call
+from fathom.services.policy.reference.report import Part, write_report
 from fathom.services.policy.reference.walk import Walk
-from fathom.services.policy.reference.writing.report import Part, write_report
 
 # Parts that are computed, and calls of one part: its question, its series, its cell and its chart.
 MOST_PARTS, MOST_CALLS = 6, 10

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fathom.domain.chat.conversation import Conversation
 from fathom.domain.chat.tolerant import items
+from fathom.domain.passages.answerability import Rater
+from fathom.domain.text.paragraphs import share_paragraphs
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import compose, share_paragraphs
-from fathom.services.policy.reference.conversation import Call, Conversation
+from fathom.services.policy.reference.answer import compose
+from fathom.services.policy.reference.calls import Call, Written
+from fathom.services.policy.reference.overview import answer_about_itself
 from fathom.services.policy.reference.parts import Parts
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.reading import Written, load_table, say
 from fathom.services.policy.reference.walk import Walk
-from fathom.services.policy.reference.writing.overview import answer_about_itself
+from fathom.services.policy.reference.wording import load_texts, say
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -46,7 +48,7 @@ def next_call(
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:
         calls = [join_parts(results, is_zh)]
-    intents = load_table("texts")["intent"]
+    intents = load_texts()["intent"]
     every = (one for call in calls for one in (call, *call.beside))
     first, *others = (Call(one.tool, {"intent": intents[one.tool][is_zh], **one.arguments}) for one in every)
     return replace(first, beside=tuple(others))

@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from fathom.domain.chat.conversation import Conversation
+from fathom.domain.passages.answerability import Rater
 from fathom.domain.profile.guidance import find_value
 from fathom.domain.profile.kinds import Kind
+from fathom.domain.programs.reading import Reading
 from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
-from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import cite, compose, join
-from fathom.services.policy.reference.conversation import Call, Conversation
+from fathom.domain.tool_results import Sheet, Step, list_columns
+from fathom.services.policy.reference.answer import compose
+from fathom.services.policy.reference.calculation import Calculation
+from fathom.services.policy.reference.calls import LINK_CONFIDENCE, Call, Written
 from fathom.services.policy.reference.documents import (
     Quotation,
     choose_alike,
@@ -20,11 +24,9 @@ from fathom.services.policy.reference.documents import (
     group_answers,
     list_nearest,
     list_quotations,
+    name_alike,
 )
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
-from fathom.services.policy.reference.versions import name_alike
-from fathom.services.policy.reference.writing.results import ShownCalculation
+from fathom.services.policy.reference.wording import cite, is_reason, join, load_texts, say
 
 MOST_OPEN, OPEN_CHARS = 20, 240
 MOST_HITS = 12
@@ -101,10 +103,10 @@ class Walk:
             return None
         # A follow-up's words are only a part of what is asked.
         is_whole = self.conversation.is_follow_up or not program.leaves_out
-        return program if is_whole and program.link_confidence >= load_table("phrases")["link_confidence"] else None
+        return program if is_whole and program.link_confidence >= LINK_CONFIDENCE else None
 
     @cached_property
-    def calculation(self) -> ShownCalculation | None:
+    def calculation(self) -> Calculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
         program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
@@ -112,7 +114,7 @@ class Walk:
         columns = list_columns(sheets[0]) if len(sheets) == 1 and sheets[0].get("rows") == 1 else []
         if program.is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
-        return ShownCalculation(self.conversation, program, self._reading, self._judge(program).is_certain)
+        return Calculation(self.conversation, program, self._reading, self._judge(program).is_certain)
 
     def _judge(self, program: ResolvedProgram) -> Written:
         """Return how sure the reading of the question is, of a model where one has written the program."""
@@ -122,7 +124,7 @@ class Walk:
     def _sheets(self) -> list[Sheet]:
         """Return the tables of the question; none for one that asks for texts."""
         is_for_texts = self._program is not None and self._program.kind == "documents" and "search" in self.tools
-        return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
+        return [] if is_for_texts else self._question.sheets
 
     @cached_property
     def _quotations(self) -> list[Quotation]:
@@ -189,7 +191,7 @@ class Walk:
     def _limits(self) -> list[str]:
         """Return which series have no data in the period that is asked for, where nothing else was found."""
         is_empty = self.calculation is None and not self._sheets and not self._answers
-        return self._reading.say_limits(self.conversation.is_zh) if is_empty else []
+        return [say("ended", self.conversation.is_zh, *one) for one in self._reading.limits] if is_empty else []
 
     def list_open(self) -> list[str]:
         """Return what of the question stays open."""
@@ -248,7 +250,7 @@ class Walk:
         wanted = f"in {currency}" if currency and any(CODE.fullmatch(one) and one != currency for one in units) else ""
         # Only where the source counts in thousands or more; a share price is no large amount.
         if unit and not wanted and any(SCALED.search(one) for one in units):
-            wanted = load_table("texts")["units"][unit]
+            wanted = load_texts()["units"][unit]
         return Call("data", {"question": f"{self.conversation.question[:1900]} {wanted}"}) if wanted else None
 
     def _look_up(self) -> Call | None:
@@ -266,7 +268,7 @@ class Walk:
 
     def _read(self) -> Call | None:
         if found := self._answers:
-            chosen = list(filter(None, [choose_alike(self.conversation, found, self.rater)]))
+            chosen = choose_alike(self.conversation, found, self.rater)
         else:
             chosen = choose_hits(self.conversation, self.rater)
         calls = [Call("fetch", {"id": ident}) for ident in chosen]

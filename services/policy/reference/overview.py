@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fathom.domain.chat.conversation import Conversation
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import cite
-from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.reading import load_table, say
+from fathom.services.policy.reference.calls import Call
+from fathom.services.policy.reference.wording import cite, load_texts, say
 
 MOST_TABLES = 10
 # Lists of a kind, and what each has.
@@ -44,7 +44,7 @@ def write_overview(overview: Step, conversation: Conversation) -> Iterator[str]:
 
 def write_kind(found: Mapping[str, Any], is_zh: bool) -> str:
     """Return what there is of a kind of entities: names or their number, frequencies, and dates."""
-    names, words = load_table("texts")["kinds"], load_table("texts")["frequencies"]
+    names, words = load_texts()["kinds"], load_texts()["frequencies"]
     often = [words[one][is_zh] if one in words else one for one in found["frequencies"]]
     # When most of its series end is said in English by the catalogue, hence it is not repeated in Chinese.
     until = f", {found['until']}" if found["until"] and not is_zh else ""

@@ -19,10 +19,9 @@ from fathom.domain.report_sections import (
     SECTIONS,
     SOURCES,
 )
-from fathom.services.policy.reference.answer import MOST_TABLES, cite, join, write_date
-from fathom.services.policy.reference.conversation import is_chart
-from fathom.services.policy.reference.reading import load_table, say
-from fathom.services.policy.reference.writing.results import ShownCalculation
+from fathom.services.policy.reference.answer import MOST_TABLES, place_charts, place_tables, write_date
+from fathom.services.policy.reference.calculation import Calculation
+from fathom.services.policy.reference.wording import cite, join, load_texts, say
 
 # The words of a part behind the names and the period that it has from the question.
 WORDS = re.compile(r"^.*?(?::\s|：)")
@@ -35,7 +34,7 @@ class Part:
     """A part with its calculation, or with the text of what was looked up, and what of it stays open."""
 
     question: str
-    calculation: ShownCalculation | None = None
+    calculation: Calculation | None = None
     found: str = ""
     left: tuple[str, ...] = ()
 
@@ -88,10 +87,10 @@ def write_table(parts: Sequence[Part], is_zh: bool) -> str:
     rows = []
     for part in parts:
         one = part.calculation
-        for number, (result, cited) in one.values.items() if one is not None else ():
-            said = [str(text) for text in result.get("said", ())][:MOST_VALUES]
-            rows += [[part.name, one.labels[number] if one else "", f"{text}{cited}"] for text in said]
-    head = load_table("texts")["columns"][is_zh]
+        for number, outcome in one.values.items() if one is not None else ():
+            label = one.labels[number] if one is not None else ""
+            rows += [[part.name, label, text + outcome.cited] for text in outcome.texts[:MOST_VALUES]]
+    head = load_texts()["columns"][is_zh]
     lines = [head, ["---"] * len(head), *rows] if rows else []
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -102,9 +101,8 @@ def write_evidence(part: Part) -> Iterator[str]:
     if one is None or not part.is_computed:
         return
     yield f"### {part.name}"
-    yield from (f"{{{{table:{sheet['variable']}}}}}" for sheet in one.placed_sheets[:MOST_TABLES])
-    drawn = [step for step in one.conversation.of("python") if step.is_ok and is_chart(step)]
-    yield from (f"{{{{figure:{figure}}}}}" for step in drawn for figure in step.head.get("figures", ()))
+    yield from place_tables(one.placed_sheets[:MOST_TABLES])
+    yield from place_charts(one.conversation)
 
 
 def write_assumptions(parts: Sequence[Part], is_zh: bool) -> Iterator[str]:
@@ -114,7 +112,7 @@ def write_assumptions(parts: Sequence[Part], is_zh: bool) -> Iterator[str]:
         if part.calculation is not None and part.is_guess:
             yield say("taken_for", is_zh, part.name, join(part.calculation.labels.values(), is_zh))
     values = [one for part in computed if part.calculation for one in part.calculation.values.values()]
-    said = {str(text): cited for result, cited in values for text in result.get("conventions", ())}
+    said = {text: cited for one in values for text, cited in one.conventions.items()}
     if said:
         yield "\n".join(f"- {text}{cited}" for text, cited in said.items())
     sheets = [sheet for part in computed if part.calculation for sheet in part.calculation.used_sheets]
@@ -138,5 +136,5 @@ def list_sources(parts: Sequence[Part], is_zh: bool) -> list[str]:
     for one in filter(None, (part.calculation for part in parts)):
         named |= {int(sheet["material"]): str(sheet.get("title", "")) for sheet in one.sheets if "material" in sheet}
         cells = [step for step in one.conversation.of("python") if step.is_ok and step.material]
-        named |= {step.material: CALCULATION[is_zh] for step in cells if not is_chart(step)}
+        named |= {step.material: CALCULATION[is_zh] for step in cells if not step.is_chart}
     return [f"-{cite(number)} {title}" for number, title in sorted(named.items())]
