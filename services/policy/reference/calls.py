@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,11 @@ class Call:
     tool: str
     arguments: Mapping[str, Any]
     beside: tuple[Call, ...] = ()
+
+
+def finish(answer: str, left: Sequence[str] = (), **more: object) -> Call:
+    """Return the last call, with the answer and what it leaves open."""
+    return Call("finish", {"answer": answer, **more, **({"reading": {"open": list(left)}} if left else {})})
 
 
 @dataclass(frozen=True)

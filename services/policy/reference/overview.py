@@ -7,7 +7,7 @@ from typing import Any
 
 from fathom.domain.chat.conversation import Conversation
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.calls import Call
+from fathom.services.policy.reference.calls import Call, finish
 from fathom.services.policy.reference.wording import cite, load_texts, say
 
 MOST_TABLES = 10
@@ -18,12 +18,12 @@ NAMED = (("entities", "entity"), ("indicators", "indicator"))
 def answer_about_itself(conversation: Conversation, tools: Sequence[str]) -> Call | None:
     """Return the next call for a question about the data or the program; None for any other question."""
     if conversation.is_about_product:
-        return Call("finish", {"answer": say("handed_off", conversation.is_zh)})
+        return finish(say("handed_off", conversation.is_zh))
     overview = next((step for step in conversation.of("catalogue") if "query" not in step.arguments), None)
     if not conversation.is_about_data or (overview is not None and not overview.is_ok):
         return None
     if overview is not None:
-        return Call("finish", {"answer": "\n\n".join(write_overview(overview, conversation))})
+        return finish("\n\n".join(write_overview(overview, conversation)))
     return Call("catalogue", {}) if "catalogue" in tools and not conversation.is_last_round else None
 
 

@@ -12,9 +12,9 @@ from fathom.domain.text.paragraphs import share_paragraphs
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import compose
-from fathom.services.policy.reference.calls import Call, Written
+from fathom.services.policy.reference.calls import Call, Written, finish
 from fathom.services.policy.reference.overview import answer_about_itself
-from fathom.services.policy.reference.parts import Parts
+from fathom.services.policy.reference.report import list_part_calls
 from fathom.services.policy.reference.walk import Walk
 from fathom.services.policy.reference.wording import load_texts, say
 
@@ -35,9 +35,9 @@ def next_call(
     itself = answer_about_itself(conversation, tools)
     rater = rater or Rater()
     # A model that writes the program of a question writes that of the whole.
-    of_report = Parts(conversation, frozenset(tools), rater).list_calls() if written is None else []
+    of_report = list_part_calls(conversation, frozenset(tools), rater) if written is None else []
     if is_small_talk(conversation.question):
-        calls = [Call("finish", {"answer": compose(conversation, (), ())})]
+        calls = [finish(compose(conversation, (), ()))]
     elif itself is not None:
         calls = [itself]
     elif of_report:
@@ -62,5 +62,4 @@ def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
         f"### {question}\n\n{part or say('nothing', is_zh)}" for question, part in zip(answered, parts, strict=True)
     ]
     left = [question for question, body in answered.items() if not body]
-    answer = "\n\n".join([*ahead, *texts, *behind])
-    return Call("finish", {"answer": answer, **({"reading": {"open": left}} if left else {})})
+    return finish("\n\n".join([*ahead, *texts, *behind]), left)

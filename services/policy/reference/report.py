@@ -1,12 +1,15 @@
-"""A report of several parts: what each gave, a table of all values, tables and charts by part, and what is missing."""
+"""A report on a question with several parts: each is walked by itself, and the report has what all of them gave."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from fathom.domain.chat.conversation import Conversation
+from fathom.domain.passages.answerability import Rater
+from fathom.domain.programs.reading import Reading
 from fathom.domain.report_sections import (
     ANSWER,
     ASSUMPTIONS,
@@ -16,107 +19,157 @@ from fathom.domain.report_sections import (
     KEY_TABLE,
     MISSING,
     NO_SOURCE,
-    SECTIONS,
     SOURCES,
+    write_sections,
 )
+from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import MOST_TABLES, place_charts, place_tables, write_date
 from fathom.services.policy.reference.calculation import Calculation
+from fathom.services.policy.reference.calls import Call, finish
+from fathom.services.policy.reference.walk import Walk
 from fathom.services.policy.reference.wording import cite, join, load_texts, say
 
-# The words of a part behind the names and the period that it has from the question.
-WORDS = re.compile(r"^.*?(?::\s|：)")
+# Parts that are computed, and calls of one part: its question, its series, its cell and its chart.
+MOST_PARTS, MOST_CALLS = 6, 10
 # Values that the key table has of one step; the step's own table has all.
 MOST_VALUES = 6
+# What a part is answered by: texts say nothing of one part of a report for certain.
+TOOLS = frozenset({"data", "python", "finish"})
+# The names and the period that the words of a part have from the question.
+SUBJECT = re.compile(r"^.*?(?::\s|：)")
+Computed = Sequence[tuple[str, Calculation]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part with its calculation, or with the text of what was looked up, and what of it stays open."""
+    """A part with its walk and the next call of that; None for one whose words name nothing that can be computed."""
 
     question: str
-    calculation: Calculation | None = None
-    found: str = ""
-    left: tuple[str, ...] = ()
+    walk: Walk | None = None
+    call: Call | None = None
 
     @property
     def name(self) -> str:
         """Return the words of the part."""
-        return WORDS.sub("", self.question, count=1).strip()
+        return SUBJECT.sub("", self.question, count=1).strip()
 
     @property
-    def is_computed(self) -> bool:
-        """Return whether a step gave a value."""
-        return self.calculation is not None and bool(self.calculation.values)
+    def calculation(self) -> Calculation | None:
+        """Return the calculation of the part."""
+        return self.walk.calculation if self.walk is not None else None
+
+    @cached_property
+    def left(self) -> list[str]:
+        """Return what of the part stays open."""
+        return self.walk.list_open() if self.walk is not None else []
 
     @property
-    def is_guess(self) -> bool:
-        """Return whether the reading is not certain, or leaves a word out."""
-        one = self.calculation
-        return one is not None and not (one.is_certain and not one.program.unused)
+    def found(self) -> str:
+        """Return what was looked up; without anything open the tables have said what is asked."""
+        if self.call is None or self.call.tool != "finish" or self.calculation is not None or self.left:
+            return ""
+        return str(self.call.arguments["answer"])
 
 
-def write_report(parts: Sequence[Part], is_zh: bool) -> dict[str, Any]:
-    """Return the arguments of the ``finish`` call with the report."""
+def list_part_calls(conversation: Conversation, tools: frozenset[str], rater: Rater) -> list[Call]:
+    """Return the next calls of all parts that the data tool has found in a question, or the report.
+
+    [] for a question without parts, and where no part names what can be computed: what is asked then is the whole.
+    """
+    asked = next((step for step in conversation.of("data") if "question" in step.arguments), None)
+    questions = [str(part) for part in asked.head.get("parts", ())] if asked is not None else []
+    parts = [walk_part(question, conversation, tools, rater) for question in questions[:MOST_PARTS]]
+    if not any(part.walk for part in parts):
+        return []
+    waiting = [part.call for part in parts if part.call is not None and part.call.tool != "finish"]
+    if waiting and not conversation.is_last_round:
+        return [call for at, call in enumerate(waiting) if call not in waiting[:at]]
+    return [write_report([*parts, *map(Part, questions[MOST_PARTS:])], conversation.is_zh)]
+
+
+def walk_part(question: str, whole: Conversation, tools: frozenset[str], rater: Rater) -> Part:
+    """Return a part, walked through the calls that were made for it.
+
+    The walk is the same each time, so that a call of the conversation that equals its next one is that call.
+    """
+    steps: list[Step] = []
+    while True:
+        part = replace(whole, question=question, steps=tuple(steps), is_last_round=False, is_follow_up=False)
+        walk = Walk(part, TOOLS & tools, None, rater)
+        call = walk.next()
+        found = next((step for step in whole.steps if is_result(step, call)), None)
+        if call.tool == "finish" or found is None or len(steps) == MOST_CALLS:
+            return Part(question, walk, call)
+        steps.append(found)
+        # What the reader of questions makes of words without a measure is what the names alone would give.
+        if len(steps) == 1 and not names_measure(question, found):
+            return Part(question)
+
+
+def is_result(step: Step, call: Call) -> bool:
+    """Return whether a step is that of a call."""
+    given: Mapping[str, object] = {name: value for name, value in step.arguments.items() if name != "intent"}
+    return step.tool == call.tool and given == call.arguments
+
+
+def names_measure(question: str, step: Step) -> bool:
+    """Return whether the words of a part name a measure, by the data tool's reading of them or by the classifier."""
+    reading, words = Reading.from_step(step), Part(question).name
+    return bool(reading.measures) or any(text in words for text in reading.texts("indicator", "measure"))
+
+
+def write_report(parts: Sequence[Part], is_zh: bool) -> Call:
+    """Return the ``finish`` call with the report."""
     missing = list(dict.fromkeys(text for part in parts for text in list_missing(part, is_zh)))
+    calculations = [(part.name, part.calculation) for part in parts if part.calculation is not None]
+    computed = [(name, one) for name, one in calculations if one.values]
     bodies = {
-        ANSWER: [*write_lines(parts, is_zh)] or [say("nothing", is_zh)],
-        KEY_TABLE: [write_table(parts, is_zh)],
-        EVIDENCE: [text for part in parts for text in write_evidence(part)],
-        COUNTER: [say("no_counter", is_zh)],
-        ASSUMPTIONS: [*write_assumptions(parts, is_zh)] or [say("no_assumptions", is_zh)],
-        MISSING: ["\n".join(f"- {text}" for text in missing) or say("none_missing", is_zh)],
-        SOURCES: ["\n".join(list_sources(parts, is_zh)) or NO_SOURCE[is_zh]],
+        ANSWER: "\n\n".join(write_part(part, is_zh) for part in parts),
+        KEY_TABLE: write_table(computed, is_zh),
+        EVIDENCE: "\n\n".join(text for name, one in computed for text in list_evidence(name, one)),
+        COUNTER: say("no_counter", is_zh),
+        ASSUMPTIONS: "\n\n".join(write_assumptions(computed, is_zh)) or say("no_assumptions", is_zh),
+        MISSING: "\n".join(f"- {text}" for text in missing) or say("none_missing", is_zh),
+        SOURCES: "\n".join(list_sources(calculations, is_zh)) or NO_SOURCE[is_zh],
     }
-    sections = [f"## {one.name(is_zh)}\n\n" + "\n\n".join(filter(None, bodies[one])) for one in SECTIONS]
-    return {"answer": "\n\n".join(sections), "form": "report", **({"reading": {"open": missing}} if missing else {})}
+    return finish(write_sections(bodies, is_zh), missing, form="report")
 
 
-def write_lines(parts: Sequence[Part], is_zh: bool) -> Iterator[str]:
-    """Yield what the parts gave, a paragraph each."""
-    for part in parts:
-        if part.calculation is not None and part.is_computed:
-            yield f"**{part.name}**\n\n{part.calculation.write_paragraphs()[0]}"
-        elif part.found:
-            yield f"**{part.name}**\n\n{part.found}"
-        else:
-            yield say("part_missing", is_zh, part.name)
+def write_part(part: Part, is_zh: bool) -> str:
+    """Return what a part gave."""
+    one = part.calculation
+    said = one.write_paragraphs()[0] if one is not None and one.values else part.found
+    return f"**{part.name}**\n\n{said}" if said else say("part_missing", is_zh, part.name)
 
 
-def write_table(parts: Sequence[Part], is_zh: bool) -> str:
+def write_table(computed: Computed, is_zh: bool) -> str:
     """Return the table of all values in Markdown, "" for none."""
-    rows = []
-    for part in parts:
-        one = part.calculation
-        for number, outcome in one.values.items() if one is not None else ():
-            label = one.labels[number] if one is not None else ""
-            rows += [[part.name, label, text + outcome.cited] for text in outcome.texts[:MOST_VALUES]]
+    rows = [
+        [name, one.labels[number], text + outcome.cited]
+        for name, one in computed
+        for number, outcome in one.values.items()
+        for text in outcome.texts[:MOST_VALUES]
+    ]
     head = load_texts()["columns"][is_zh]
     lines = [head, ["---"] * len(head), *rows] if rows else []
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def write_evidence(part: Part) -> Iterator[str]:
-    """Yield the heading of a part, its tables and its chart."""
-    one = part.calculation
-    if one is None or not part.is_computed:
-        return
-    yield f"### {part.name}"
-    yield from place_tables(one.placed_sheets[:MOST_TABLES])
-    yield from place_charts(one.conversation)
+def list_evidence(name: str, one: Calculation) -> list[str]:
+    """Return the heading of a part, its tables and its chart."""
+    return [f"### {name}", *place_tables(one.placed_sheets[:MOST_TABLES]), *place_charts(one.conversation)]
 
 
-def write_assumptions(parts: Sequence[Part], is_zh: bool) -> Iterator[str]:
+def write_assumptions(computed: Computed, is_zh: bool) -> Iterator[str]:
     """Yield how uncertain parts were read, the conventions of the calculations, and as of when the data are."""
-    computed = [one for one in parts if one.is_computed]
-    for part in computed:
-        if part.calculation is not None and part.is_guess:
-            yield say("taken_for", is_zh, part.name, join(part.calculation.labels.values(), is_zh))
-    values = [one for part in computed if part.calculation for one in part.calculation.values.values()]
+    for name, one in computed:
+        if one.program.unused or not one.is_certain:
+            yield say("taken_for", is_zh, name, join(one.labels.values(), is_zh))
+    values = [outcome for _, one in computed for outcome in one.values.values()]
     said = {text: cited for one in values for text, cited in one.conventions.items()}
     if said:
         yield "\n".join(f"- {text}{cited}" for text, cited in said.items())
-    sheets = [sheet for part in computed if part.calculation for sheet in part.calculation.used_sheets]
-    yield from write_date(sheets, is_zh)
+    yield from write_date([sheet for _, one in computed for sheet in one.used_sheets], is_zh)
 
 
 def list_missing(part: Part, is_zh: bool) -> Iterator[str]:
@@ -130,11 +183,11 @@ def list_missing(part: Part, is_zh: bool) -> Iterator[str]:
         yield from (f"{part.name}{'：' if is_zh else ': '}{text}" for text in part.left if text not in read)
 
 
-def list_sources(parts: Sequence[Part], is_zh: bool) -> list[str]:
+def list_sources(calculations: Computed, is_zh: bool) -> list[str]:
     """Return the tables and calculations of the parts, by number."""
     named: dict[int, str] = {}
-    for one in filter(None, (part.calculation for part in parts)):
+    for _, one in calculations:
         named |= {int(sheet["material"]): str(sheet.get("title", "")) for sheet in one.sheets if "material" in sheet}
-        cells = [step for step in one.conversation.of("python") if step.is_ok and step.material]
-        named |= {step.material: CALCULATION[is_zh] for step in cells if not step.is_chart}
+        cells = [step for step in one.conversation.of("python") if step.is_ok and step.material and not step.is_chart]
+        named |= {step.material: CALCULATION[is_zh] for step in cells}
     return [f"-{cite(number)} {title}" for number, title in sorted(named.items())]

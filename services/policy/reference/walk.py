@@ -16,7 +16,7 @@ from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.tool_results import Sheet, Step, list_columns
 from fathom.services.policy.reference.answer import compose
 from fathom.services.policy.reference.calculation import Calculation
-from fathom.services.policy.reference.calls import LINK_CONFIDENCE, Call, Written
+from fathom.services.policy.reference.calls import LINK_CONFIDENCE, Call, Written, finish
 from fathom.services.policy.reference.documents import (
     Quotation,
     choose_alike,
@@ -58,7 +58,7 @@ class Walk:
                 return call
         # A draft that the planner gives back is given again: all that can be looked for was looked for.
         left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self.list_open() if text))[:MOST_OPEN]
-        return Call("finish", {"answer": self._compose(), **({"reading": {"open": left}} if left else {})})
+        return finish(self._compose(), left)
 
     def _list_steps(self) -> list[Callable[[], Call | None]]:
         """Return what may be called, in order; what is done already returns no call."""
