@@ -12,7 +12,8 @@ from fathom.domain.passages.answers import Excerpt, choose_hit, quote_document
 from fathom.domain.passages.files import are_alike, find_day, name_source
 from fathom.domain.programs.reading import Reading
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.wording import cite, join, say
+from fathom.domain.writing.wording import cite, join
+from fathom.services.policy.reference.wording import say
 
 # Passages that are read until one answers, and files of nearly the same name that are read beside that one.
 MAX_READ, MOST_ALIKE = 4, 2

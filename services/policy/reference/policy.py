@@ -11,12 +11,13 @@ from fathom.domain.passages.answerability import Rater
 from fathom.domain.text.paragraphs import share_paragraphs
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
+from fathom.domain.writing import wording
+from fathom.domain.writing.overview import write_overview
 from fathom.services.policy.reference.answer import compose
 from fathom.services.policy.reference.calls import Call, Written, finish
-from fathom.services.policy.reference.overview import answer_about_itself
 from fathom.services.policy.reference.report import list_part_calls
 from fathom.services.policy.reference.walk import Walk
-from fathom.services.policy.reference.wording import load_texts, say
+from fathom.services.policy.reference.wording import load_own, say
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -48,18 +49,29 @@ def next_call(
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:
         calls = [join_parts(results, is_zh)]
-    intents = load_texts()["intent"]
+    intents = load_own()["intent"]
     every = (one for call in calls for one in (call, *call.beside))
     first, *others = (Call(one.tool, {"intent": intents[one.tool][is_zh], **one.arguments}) for one in every)
     return replace(first, beside=tuple(others))
+
+
+def answer_about_itself(conversation: Conversation, tools: Sequence[str]) -> Call | None:
+    """Return the next call for a question about the data or the program; None for any other question."""
+    if conversation.is_about_product:
+        return finish(say("handed_off", conversation.is_zh))
+    overview = next((step for step in conversation.of("catalogue") if "query" not in step.arguments), None)
+    if not conversation.is_about_data or (overview is not None and not overview.is_ok):
+        return None
+    if overview is not None:
+        return finish("\n\n".join(write_overview(overview, conversation)))
+    return Call("catalogue", {}) if "catalogue" in tools and not conversation.is_last_round else None
 
 
 def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
     """Return the answers of the researchers under their questions; a question without one stays open."""
     answered = {str(step.arguments.get("question", "")): step.body if step.is_ok else "" for step in results}
     ahead, parts, behind = share_paragraphs(list(answered.values()))
-    texts = [
-        f"### {question}\n\n{part or say('nothing', is_zh)}" for question, part in zip(answered, parts, strict=True)
-    ]
+    nothing = wording.say("nothing", is_zh)
+    texts = [f"### {question}\n\n{part or nothing}" for question, part in zip(answered, parts, strict=True)]
     left = [question for question, body in answered.items() if not body]
     return finish("\n\n".join([*ahead, *texts, *behind]), left)

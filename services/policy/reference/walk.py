@@ -12,10 +12,12 @@ from fathom.domain.passages.answerability import Rater
 from fathom.domain.profile.guidance import find_value
 from fathom.domain.profile.kinds import Kind
 from fathom.domain.programs.reading import Reading
-from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
+from fathom.domain.programs.resolved import ResolvedProgram
 from fathom.domain.tool_results import Sheet, Step, list_columns
+from fathom.domain.writing import wording
+from fathom.domain.writing.calculation import Calculation, list_gaps
+from fathom.domain.writing.wording import cite, join
 from fathom.services.policy.reference.answer import compose
-from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.calls import LINK_CONFIDENCE, Call, Written, finish
 from fathom.services.policy.reference.documents import (
     Quotation,
@@ -26,16 +28,13 @@ from fathom.services.policy.reference.documents import (
     list_quotations,
     name_alike,
 )
-from fathom.services.policy.reference.wording import cite, is_reason, join, load_texts, say
+from fathom.services.policy.reference.wording import is_reason, load_own, say
 
 MOST_OPEN, OPEN_CHARS = 20, 240
 MOST_HITS = 12
 # Currencies, and units of large amounts, as tables name them.
 CODE = re.compile(r"[A-Z]{3}")
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
-NO_SERIES = "UNKNOWN_SERIES"
-# Tables in which something was looked for that are named.
-MOST_NAMED = 4
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -71,7 +70,7 @@ class Walk:
         first = documents if self.conversation.has_own_documents and one is None else []
         if self._gaps:
             return first
-        steps = [one.fetch, one.compute, one.draw] if one is not None else [self._convert, self._look_up]
+        steps = [self._calculate] if one is not None else [self._convert, self._look_up]
         # Documents have reasons, and what the tables do not have.
         has_reasons = is_reason(self.conversation.question) or not (one or self._sheets)
         return [*first, *steps, *(documents if has_reasons else [])]
@@ -162,30 +161,7 @@ class Walk:
     @cached_property
     def _gaps(self) -> list[str]:
         """Return what the question asks for and is not here, with the reason; none to go on."""
-        program = self._program
-        # What no series here can say may well stand in the user's own documents.
-        if program is not None and program.kind == "outside" and not self.conversation.has_own_documents:
-            return [say("outside", self.conversation.is_zh, self.conversation.question[:200])]
-        # What is known of several series can be answered.
-        if program is None or program.kind != CALCULATION or program.series:
-            return []
-        # Words with a meaning of their own are no unknown name: "What is maximum drawdown?" has none.
-        unknown = [one["words"].casefold() for one in program.missing if one["reason"] == "UNKNOWN_SERIES"]
-        known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
-        if any(text in words or words in text for text in known for words in unknown):
-            return []
-        return [self._say_gap(one["reason"], one["words"], one["detail"].rstrip(".")) for one in program.missing]
-
-    def _say_gap(self, reason: str, words: str, detail: str) -> str:
-        """Return the sentence that something is missing: why, or where it was looked for."""
-        given, is_zh = self.conversation.given_tables, self.conversation.is_zh
-        if reason != NO_SERIES:
-            return say("no_value", is_zh, words, detail)
-        if not given:
-            return say("no_series", is_zh, words)
-        named = join(given[:MOST_NAMED], is_zh)
-        left = len(given) - MOST_NAMED
-        return say("no_given", is_zh, words, say("more_tables", is_zh, named, left) if left > 0 else named)
+        return list_gaps(self._program, self._reading, self.conversation)
 
     @cached_property
     def _limits(self) -> list[str]:
@@ -208,7 +184,7 @@ class Walk:
         if self._gaps or self._reading.not_understood:
             return self._gaps or list(self._reading.not_understood)
         if self._sheets:
-            return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
+            return [] if self._program is not None else [wording.say("doubtful", self.conversation.is_zh)]
         return [] if self._answers else self._limits or [self.conversation.question]
 
     def _compose(self) -> str:
@@ -240,6 +216,10 @@ class Walk:
         given = {"program": self.written.text} if self.written is not None and self.written.text else {}
         return Call("data", {"question": self.conversation.question[:2000], **given})
 
+    def _calculate(self) -> Call | None:
+        calls = self.calculation.list_calls() if self.calculation is not None else ()
+        return next((Call(tool, arguments) for tool, arguments in calls), None)
+
     def _convert(self) -> Call | None:
         """Ask once more in the currency or the unit that the user prefers; what the question itself asks for binds."""
         if len(self._questions) > 1 or self._reading.texts("output"):
@@ -250,7 +230,7 @@ class Walk:
         wanted = f"in {currency}" if currency and any(CODE.fullmatch(one) and one != currency for one in units) else ""
         # Only where the source counts in thousands or more; a share price is no large amount.
         if unit and not wanted and any(SCALED.search(one) for one in units):
-            wanted = load_texts()["units"][unit]
+            wanted = load_own()["units"][unit]
         return Call("data", {"question": f"{self.conversation.question[:1900]} {wanted}"}) if wanted else None
 
     def _look_up(self) -> Call | None:

@@ -43,7 +43,8 @@ def quote_document(
     best = choose_best(question, found, rated, rater.threshold)
     quoted = drop_lead(question, found, best).text
     # By meaning a text may answer in other words; another year is never the one that is asked for.
-    is_there = has_years(text, question) if rater.has_meanings else is_about(f"{title}\n{quoted}", text, question)
+    has_years = set(YEAR.findall(question)) <= set(YEAR.findall(text))
+    is_there = has_years if rater.has_meanings else is_about(f"{title}\n{quoted}", text, question)
     if not (is_there or is_chosen):
         return None
     # The model has learnt on texts: a row of a spreadsheet shares the names of its columns with any question.
@@ -76,11 +77,6 @@ def rate_summary(question: str, hit: Mapping[str, Any], rater: Rater) -> float:
 def has_all_terms(title: str, question: str, row: str) -> bool:
     """Return whether a row of a spreadsheet, with the names of its columns, has all terms of a question."""
     return set(list_words(question)) <= set(list_words(f"{title} {row}"))
-
-
-def has_years(text: str, question: str) -> bool:
-    """Return whether a text has all years of a question."""
-    return set(YEAR.findall(question)) <= set(YEAR.findall(text))
 
 
 def choose_best(question: str, found: Sequence[Quoted], rated: Sequence[float], threshold: float) -> int:

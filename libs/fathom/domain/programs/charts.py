@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from fathom.domain.programs.origins import find_ranking
-from fathom.domain.programs.outcomes import Outcome
+from fathom.domain.programs.outcomes import Outcome, is_series
 from fathom.domain.programs.resolved import ResolvedProgram
 from fathom.domain.tool_results import Sheet, is_dated, list_columns
 
@@ -24,40 +23,33 @@ KINDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A chart of a table; "" as the title for the chart's own."""
-
-    sheet: Sheet
-    kind: str
-    title: str
-
-    def write(self, *, is_zh: bool) -> str:
-        """Return the code of the cell that draws it."""
-        language = "zh" if is_zh else "en"
-        return f"finance.chart({self.sheet['variable']}, {self.kind!r}, {self.title!r}, language={language!r})"
-
-
 def choose_tables(values: Mapping[int, Outcome], tables: Sequence[Sheet]) -> Sequence[Sheet]:
     """Return the tables of a cell that an answer shows: those of results, of a single value its course."""
-    if any(one.is_series for one in values.values()):
+    if any(is_series(one.result) for one in values.values()):
         return tables
     return [sheet for sheet in tables if not is_dated(sheet)] or tables
 
 
-def choose_chart(program: ResolvedProgram, values: Mapping[int, Outcome], tables: Sequence[Sheet]) -> Chart | None:
-    """Return the chart of the results, or of the course of the measure that gave them; None for none."""
+def write_chart(
+    program: ResolvedProgram, values: Mapping[int, Outcome], tables: Sequence[Sheet], *, is_zh: bool
+) -> str:
+    """Return the cell that draws the results, or the course of the measure that gave them; "" for none."""
     names = [name for functions in program.functions for name in functions]
     dated = next((sheet for sheet in tables if is_dated(sheet)), None)
-    if dated is not None and any(one.is_series for one in values.values()):
-        is_short = dated["rows"] <= MOST_BARS and len({str(one.get("unit")) for one in list_columns(dated)}) == 1
-        is_change = bool({"moves", "steps"} & {*names})
-        return Chart(dated, COLUMNS if is_short and is_change else LEVELS, str(dated["title"]))
     shown = next((sheet for sheet in tables if not is_dated(sheet)), None)
+    if dated is not None and any(is_series(one.result) for one in values.values()):
+        is_short = dated["rows"] <= MOST_BARS and len({str(one.get("unit")) for one in list_columns(dated)}) == 1
+        kind = COLUMNS if is_short and {"moves", "steps"} & {*names} else LEVELS
+        sheet, title = dated, str(dated["title"])
     # Values in several units have a column for these, and no common axis.
-    if shown is not None and is_compared(program, values, shown, names):
-        return Chart(shown, COLUMNS, str(shown["title"]))
-    return Chart(dated, choose_kind(dated, names), "") if dated is not None else None
+    elif shown is not None and is_compared(program, values, shown, names):
+        sheet, kind, title = shown, COLUMNS, str(shown["title"])
+    elif dated is not None:
+        # The chart has a title of its own.
+        sheet, kind, title = dated, choose_kind(dated, names), ""
+    else:
+        return ""
+    return f"finance.chart({sheet['variable']}, {kind!r}, {title!r}, language={'zh' if is_zh else 'en'!r})"
 
 
 def is_compared(program: ResolvedProgram, values: Mapping[int, Outcome], shown: Sheet, names: Collection[str]) -> bool:

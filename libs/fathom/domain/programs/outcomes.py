@@ -48,11 +48,6 @@ class Outcome:
         """Return whether no value meets the condition of the step."""
         return self.result.get("value", 0) is None or self.result.get("members") == []
 
-    @property
-    def is_series(self) -> bool:
-        """Return whether it is a series or a group of series."""
-        return is_series(self.result)
-
 
 def read_outcomes(steps: Iterable[Step]) -> dict[int, Outcome]:
     """Return what cells printed of the steps of a program, by the number of the step."""

@@ -1,28 +1,30 @@
-"""A calculation: its series, one cell with all steps, a chart, and what the steps gave, a line each."""
+"""A calculation: what brings its series, its cells, what its steps gave in words, and what stays open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from fathom.domain.chat.conversation import Conversation
 from fathom.domain.programs.cell import find_places, list_queries, write_cell
-from fathom.domain.programs.charts import choose_chart, choose_tables
+from fathom.domain.programs.charts import choose_tables, write_chart
 from fathom.domain.programs.outcomes import Outcome, find_move, list_cells, read_outcomes
 from fathom.domain.programs.reading import Reading
-from fathom.domain.programs.resolved import ResolvedProgram
+from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
 from fathom.domain.tool_results import Sheet
-from fathom.services.policy.reference.calls import Call
-from fathom.services.policy.reference.wording import join, say
+from fathom.domain.writing.wording import join, say
 
-# Places of an answer's own columns that are named; a table beside it has the others.
-MOST_CELLS = 6
+# Places of an answer's own columns that are named, of which a table beside it has the others; and tables in which
+# something was looked for.
+MOST_CELLS, MOST_NAMED = 6, 4
+NO_SERIES = "UNKNOWN_SERIES"
 
 
 @dataclass(frozen=True)
 class Calculation:
-    """The steps of a program as calls of tools and as lines, as far as the conversation has come."""
+    """The steps of a program as queries, cells and lines, as far as the conversation has come."""
 
     conversation: Conversation
     program: ResolvedProgram
@@ -78,24 +80,19 @@ class Calculation:
         """Return the tables for the answer: those of the results, or else the inputs."""
         return choose_tables(self.values, self.tables) or self.used_sheets
 
-    def fetch(self) -> Call | None:
-        """Return the call for the next series."""
+    def list_calls(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the calls that are left: queries for the series, the cell of all steps, and that of the chart."""
         asked = [(step.arguments.get("entities"), step.arguments.get("indicators")) for step in self.conversation.steps]
-        queries = [one for one in list_queries(self.program) if (one["entities"], one["indicators"]) not in asked]
-        return Call("data", queries[0]) if queries else None
-
-    def compute(self) -> Call | None:
-        """Return the cell of all steps, once all series are here."""
-        is_done = any(not step.is_chart for step in self.conversation.of("python"))
-        if is_done or len(self.places) < len(self.program.series):
-            return None
-        return Call("python", {"code": write_cell(self.program, self.places, is_zh=self.is_zh)})
-
-    def draw(self) -> Call | None:
-        """Return the cell that draws the results, or the course of the measure that gave them."""
-        is_done = not self.values or any(step.is_chart for step in self.conversation.steps)
-        chart = None if is_done else choose_chart(self.program, self.values, self.tables)
-        return Call("python", {"code": chart.write(is_zh=self.is_zh)}) if chart is not None else None
+        for query in list_queries(self.program):
+            if (query["entities"], query["indicators"]) not in asked:
+                yield "data", query
+        cells = self.conversation.of("python")
+        if all(step.is_chart for step in cells) and len(self.places) == len(self.program.series):
+            yield "python", {"code": write_cell(self.program, self.places, is_zh=self.is_zh)}
+        if self.values and not any(step.is_chart for step in cells):
+            code = write_chart(self.program, self.values, self.tables, is_zh=self.is_zh)
+            if code:
+                yield "python", {"code": code}
 
     def list_open(self) -> list[str]:
         """Return false premises, data that a window lacks, unused words, a doubt, and the steps without a value."""
@@ -136,3 +133,28 @@ class Calculation:
                 yield f"{head}{one.texts[0]}{one.cited}"
             else:
                 yield "\n".join([f"{head.rstrip()}{one.cited}", *(f"  - {text}{one.cited}" for text in one.texts)])
+
+
+def list_gaps(program: ResolvedProgram | None, reading: Reading, conversation: Conversation) -> list[str]:
+    """Return what a question asks for and is not here, with the reason; none where something can be computed."""
+    is_zh = conversation.is_zh
+    # What no series here can say may well stand in the user's own documents.
+    if program is not None and program.kind == "outside" and not conversation.has_own_documents:
+        return [say("outside", is_zh, conversation.question[:200])]
+    # What is known of several series can be answered.
+    if program is None or program.kind != CALCULATION or program.series:
+        return []
+    # Words with a meaning of their own are no unknown name: "What is maximum drawdown?" has none.
+    unknown = [one["words"].casefold() for one in program.missing if one["reason"] == NO_SERIES]
+    known = [text.casefold() for text in reading.texts("entity", "indicator", "measure")]
+    if any(text in words or words in text for text in known for words in unknown):
+        return []
+    tables, more = join(conversation.given_tables[:MOST_NAMED], is_zh), len(conversation.given_tables) - MOST_NAMED
+    tables = say("more_tables", is_zh, tables, more) if more > 0 else tables
+    unheld = "no_given" if tables else "no_series"
+    return [
+        say(unheld, is_zh, one["words"], tables)
+        if one["reason"] == NO_SERIES
+        else say("no_value", is_zh, one["words"], one["detail"].rstrip("."))
+        for one in program.missing
+    ]
