@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathom.domain.chat.conversation import Conversation
 from fathom.domain.chat.tolerant import items
+from fathom.domain.conversations.conversation import Conversation
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.text.paragraphs import share_paragraphs
 from fathom.domain.text.terms import is_small_talk

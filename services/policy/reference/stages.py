@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fathom.domain.chat.conversation import Conversation
-from fathom.domain.chat.material import read_material
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
+from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversations.material import read_material
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.profile.guidance import read_memory
 from fathom.domain.programs.reading import Reading

@@ -1,4 +1,4 @@
-"""What the steps of a program gave, as their cell prints it: values with their words, errors, and what they rest on."""
+"""Outcomes of the steps of a program, as their cell prints them: values in words, errors, and what they rest on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcome:
     material: int
 
     @property
-    def cited(self) -> str:
+    def citation(self) -> str:
         """Return the citation, "" for none."""
         return f" [{self.material}]" if self.material else ""
 
@@ -41,7 +41,7 @@ class Outcome:
     @property
     def conventions(self) -> dict[str, str]:
         """Return the conventions of the calculation with their citation."""
-        return {str(text): self.cited for text in self.result.get("conventions", ())}
+        return {str(text): self.citation for text in self.result.get("conventions", ())}
 
     @property
     def is_empty(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.chat.conversation import Conversation
+from fathom.domain.conversations.conversation import Conversation
 from fathom.domain.programs.cell import find_places, list_queries, write_cell
 from fathom.domain.programs.charts import choose_tables, write_chart
 from fathom.domain.programs.outcomes import Outcome, find_move, list_cells, read_outcomes
@@ -116,11 +116,11 @@ class Calculation:
         """Return a line per step, and the conventions of the calculations; a refusal where no step has a value."""
         values = self.values.values()
         if not values:
-            reasons = join((one.error + one.cited for one in self.outcomes.values()), self.is_zh)
+            reasons = join((one.error + one.citation for one in self.outcomes.values()), self.is_zh)
             return [say("refused", self.is_zh, reasons) if reasons else say("nothing", self.is_zh)]
         conventions = {text: cited for one in values for text, cited in one.conventions.items()}
         cells = list_cells(self.program, values)
-        cited = "".join(dict.fromkeys(one.cited.strip() for one in values))
+        cited = "".join(dict.fromkeys(one.citation.strip() for one in values))
         shown = say("cells", self.is_zh, join(cells[:MOST_CELLS], self.is_zh), cited) if cells else ""
         notes = (shown, join((text + cited for text, cited in conventions.items()), self.is_zh))
         return ["\n".join(self._write_lines()), *filter(None, notes)]
@@ -130,9 +130,11 @@ class Calculation:
             at = f"({number}) " if len(self.program.steps) > 1 else ""
             head = f"- {at}{self.labels[number]}{'：' if self.is_zh else ': '}"
             if len(one.texts) == 1:
-                yield f"{head}{one.texts[0]}{one.cited}"
+                yield f"{head}{one.texts[0]}{one.citation}"
             else:
-                yield "\n".join([f"{head.rstrip()}{one.cited}", *(f"  - {text}{one.cited}" for text in one.texts)])
+                yield "\n".join(
+                    [f"{head.rstrip()}{one.citation}", *(f"  - {text}{one.citation}" for text in one.texts)]
+                )
 
 
 def list_gaps(program: ResolvedProgram | None, reading: Reading, conversation: Conversation) -> list[str]:

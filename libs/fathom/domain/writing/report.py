@@ -70,7 +70,7 @@ def write_part(part: Part, is_zh: bool) -> str:
 def write_table(computed: Computed, is_zh: bool) -> str:
     """Return the table of all values in Markdown, "" for none."""
     rows = [
-        [name, one.labels[number], text + outcome.cited]
+        [name, one.labels[number], text + outcome.citation]
         for name, one in computed
         for number, outcome in one.values.items()
         for text in outcome.texts[:MOST_VALUES]
