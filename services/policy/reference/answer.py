@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.profile.kinds import Kind
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.domain.tool_results import Sheet

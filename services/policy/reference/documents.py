@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.passages.answers import Excerpt, choose_hit, quote_document
 from fathom.domain.passages.files import are_alike, find_day, name_source

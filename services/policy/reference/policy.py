@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.domain.chat.tolerant import items
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.text.paragraphs import share_paragraphs
 from fathom.domain.text.terms import is_small_talk

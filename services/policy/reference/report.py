@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.programs.reading import Reading
 from fathom.domain.tool_results import Step

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.profile.guidance import find_value
 from fathom.domain.profile.kinds import Kind

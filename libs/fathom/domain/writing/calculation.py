@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.conversations.conversation import Conversation
-from fathom.domain.programs.cell import find_places, list_queries, write_cell
-from fathom.domain.programs.charts import choose_tables, write_chart
+from fathom.domain.conversation import Conversation
+from fathom.domain.programs.cells import choose_tables, find_places, list_queries, write_cell, write_chart
 from fathom.domain.programs.outcomes import Outcome, find_move, list_cells, read_outcomes
 from fathom.domain.programs.reading import Reading
 from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram

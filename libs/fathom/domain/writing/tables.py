@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.tool_results import Sheet, list_columns, list_shown_rows
 from fathom.domain.writing.wording import cite, join, say
 

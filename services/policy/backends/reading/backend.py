@@ -17,7 +17,7 @@ from fathom.core.cache import LoadingCache
 from fathom.core.errors import InvalidField
 from fathom.core.ids import new_id
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolFormat, ToolSpec
-from fathom.domain.conversations.conversation import read_conversation
+from fathom.domain.conversation import read_conversation
 from fathom.domain.programs.asking import SYSTEM, read_program
 from fathom.domain.programs.grammar import check_program, write_grammar
 from fathom.domain.text.language import language_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from fathom.core.errors import InvalidField, VersionMismatch
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from fathom.domain.conversations.conversation import read_conversation
+from fathom.domain.conversation import read_conversation
 from fathom.domain.passages.answerability import Rater
 from fathom.domain.passages.nearness import open_encoder
 from fathom.services.policy.backends.chat import render_prompt

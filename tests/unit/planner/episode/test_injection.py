@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Message, Role, Sampling, ToolCall
 from fathom.domain.chat.quoting import neutral, quote, unquote
-from fathom.domain.conversations.conversation import read_conversation
+from fathom.domain.conversation import read_conversation
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.dialogue import SearchR1
 from fathom.services.planner.episode.resources import EpisodeResources

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.domain.conversations.conversation import Conversation
+from fathom.domain.conversation import Conversation
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.policy import next_call
 

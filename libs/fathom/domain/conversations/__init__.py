@@ -1,1 +1,0 @@
-"""Conversations read back: the question with its calls, and the material that a stage is asked with."""
