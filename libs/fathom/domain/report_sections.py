@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -23,3 +24,8 @@ MISSING, SOURCES = Section("Missing data", "缺失数据"), Section("Sources", "
 SECTIONS = (ANSWER, KEY_TABLE, EVIDENCE, COUNTER, ASSUMPTIONS, MISSING, SOURCES)
 # What the sources say of a calculation, and where there are none.
 CALCULATION, NO_SOURCE = ("calculation", "计算"), ("No material was used.", "没有使用材料。")
+
+
+def write_sections(bodies: Mapping[Section, str], chinese: bool) -> str:
+    """Return a report: the body of each section, in order, under its heading in one language."""
+    return "\n\n".join(f"## {section.name(chinese)}\n\n{bodies[section]}" for section in SECTIONS)

@@ -12,6 +12,8 @@ from fathom.domain.chat.messages import Message, Role, ToolCall
 from fathom.domain.chat.quoting import unquote
 
 UNREADABLE = "the result is not in the agreed form"
+# A table as a head describes it: variable, title and columns.
+Sheet = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,16 @@ class Step:
     @property
     def is_ok(self) -> bool:
         return self.head.get("status") == "ok"
+
+    @property
+    def is_chart(self) -> bool:
+        """Return whether it is a cell that was to draw a chart of the finance library."""
+        return self.tool == "python" and str(self.arguments.get("code", "")).startswith("finance.chart")
+
+    @property
+    def sheets(self) -> list[Sheet]:
+        """Return the tables that a call has brought; none of one that failed."""
+        return list(self.head.get("sheets", ())) if self.is_ok else []
 
     @property
     def material(self) -> int:
@@ -74,3 +86,23 @@ def parse_object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def list_columns(sheet: Sheet) -> list[Mapping[str, Any]]:
+    """Return the columns of a table that hold values."""
+    columns = sheet.get("columns", ())
+    return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
+
+
+def is_dated(sheet: Sheet) -> bool:
+    """Return whether a table has a date in the first column of each row."""
+    columns = sheet.get("columns", ())
+    return bool(columns) and str(columns[0].get("type", "")).startswith(("time", "date"))
+
+
+def list_shown_rows(sheet: Sheet, body: str) -> list[dict[str, str]]:
+    """Return the rows of a table that the data tool shows in the text of its result, the cells by column."""
+    names = [str(column["name"]) for column in sheet["columns"]]
+    shown = body.partition(f"{sheet['variable']}: ")[2].partition("\ncolumn | dtype")[0]
+    cells = [line.split()[1:] for line in shown.splitlines()[1:] if line[:1].isdigit()]
+    return [dict(zip(names, row, strict=True)) for row in cells if len(row) == len(names)]

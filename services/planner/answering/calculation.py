@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathom.domain.programs.outcomes import read_outcomes
 from fathom.domain.programs.resolved import ResolvedProgram
-from fathom.domain.tool_results import list_objects, make_step
+from fathom.domain.tool_results import make_step
 from fathom.services.planner.model.episode import Episode, Material, MaterialKind, ToolResult
 
 DATA = "data"
@@ -57,5 +58,5 @@ def read_program(result: ToolResult) -> ResolvedProgram | None:
 
 def list_steps(result: ToolResult) -> list[int]:
     """Return the numbers of the steps that a cell printed with a result."""
-    printed = list_objects(make_step(result.call, result.content).body if '"step"' in result.content else "")
-    return [one["step"] for one in printed if isinstance(one.get("step"), int) and "error" not in one]
+    printed = [make_step(result.call, result.content)] if '"step"' in result.content else []
+    return [number for number, outcome in read_outcomes(printed).items() if not outcome.error]

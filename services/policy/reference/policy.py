@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.domain.chat.tolerant import items
+from fathom.domain.conversation import Conversation
+from fathom.domain.passages.answerability import Rater
+from fathom.domain.text.paragraphs import share_paragraphs
 from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import compose, share_paragraphs
-from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.parts import Parts
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.reading import Written, load_table, say
+from fathom.domain.writing import wording
+from fathom.domain.writing.overview import write_overview
+from fathom.services.policy.reference.answer import compose
+from fathom.services.policy.reference.calls import Call, Written, finish
+from fathom.services.policy.reference.report import list_part_calls
 from fathom.services.policy.reference.walk import Walk
-from fathom.services.policy.reference.writing.overview import answer_about_itself
+from fathom.services.policy.reference.wording import load_own, say
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -33,9 +36,9 @@ def next_call(
     itself = answer_about_itself(conversation, tools)
     rater = rater or Rater()
     # A model that writes the program of a question writes that of the whole.
-    of_report = Parts(conversation, frozenset(tools), rater).list_calls() if written is None else []
+    of_report = list_part_calls(conversation, frozenset(tools), rater) if written is None else []
     if is_small_talk(conversation.question):
-        calls = [Call("finish", {"answer": compose(conversation, (), ())})]
+        calls = [finish(compose(conversation, (), ()))]
     elif itself is not None:
         calls = [itself]
     elif of_report:
@@ -46,19 +49,29 @@ def next_call(
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:
         calls = [join_parts(results, is_zh)]
-    intents = load_table("texts")["intent"]
+    intents = load_own()["intent"]
     every = (one for call in calls for one in (call, *call.beside))
     first, *others = (Call(one.tool, {"intent": intents[one.tool][is_zh], **one.arguments}) for one in every)
     return replace(first, beside=tuple(others))
+
+
+def answer_about_itself(conversation: Conversation, tools: Sequence[str]) -> Call | None:
+    """Return the next call for a question about the data or the program; None for any other question."""
+    if conversation.is_about_product:
+        return finish(say("handed_off", conversation.is_zh))
+    overview = next((step for step in conversation.of("catalogue") if "query" not in step.arguments), None)
+    if not conversation.is_about_data or (overview is not None and not overview.is_ok):
+        return None
+    if overview is not None:
+        return finish("\n\n".join(write_overview(overview, conversation)))
+    return Call("catalogue", {}) if "catalogue" in tools and not conversation.is_last_round else None
 
 
 def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
     """Return the answers of the researchers under their questions; a question without one stays open."""
     answered = {str(step.arguments.get("question", "")): step.body if step.is_ok else "" for step in results}
     ahead, parts, behind = share_paragraphs(list(answered.values()))
-    texts = [
-        f"### {question}\n\n{part or say('nothing', is_zh)}" for question, part in zip(answered, parts, strict=True)
-    ]
+    nothing = wording.say("nothing", is_zh)
+    texts = [f"### {question}\n\n{part or nothing}" for question, part in zip(answered, parts, strict=True)]
     left = [question for question, body in answered.items() if not body]
-    answer = "\n\n".join([*ahead, *texts, *behind])
-    return Call("finish", {"answer": answer, **({"reading": {"open": left}} if left else {})})
+    return finish("\n\n".join([*ahead, *texts, *behind]), left)

@@ -9,24 +9,25 @@ from typing import Any
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
+from fathom.domain.conversation import Conversation
+from fathom.domain.passages.answerability import Rater
 from fathom.domain.profile.guidance import read_memory
+from fathom.domain.programs.reading import Reading
 from fathom.domain.text.terms import is_small_talk
-from fathom.domain.tool_results import Step
+from fathom.domain.tool_results import Sheet, Step
 from fathom.services.policy.reference.answer import compose
-from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.documents import list_quotations
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.reading import Reading, is_reason
+from fathom.services.policy.reference.wording import is_reason
 
 # The data tool's sub-questions without an answer.
 LACKING = re.compile(r"^\d+\. \[data\] (.*) => (?:empty|failed|invalid)$", re.MULTILINE)
 # Leaves of a framework's tree that the data tool answers: "    - gross margin [data]".
 LEAF = re.compile(r"^ +- (.*) \[data\]$", re.MULTILINE)
-# The items of the material list: "[3] table sheet_1: … (12 rows)", "[4] document: …".
+# The items of the list of material: "[3] table sheet_1: … (12 rows)", "[4] document: …".
 ITEM = re.compile(r"^(?=\[\d+\] (?:table|document|code|MISSING)\b)", re.MULTILINE)
 TABLE, DOCUMENT = re.compile(r"\[(\d+)\] table (\w+): (.*) \([\d,]+ rows\)"), re.compile(r"\[(\d+)\] document: (.*)")
 COLUMN = re.compile(r"(\S+?)(?: \(([^()]*(?:\([^()]*\))?[^()]*)\))?(?:, |$)")
-DATES = {"date": "date", "from": "date", "to": "date"}
+DATES = frozenset({"date", "from", "to"})
 # Leaves of one sub-question, of a plan, and sub-questions of a second try.
 AT_ONCE, MOST_LEAVES, MOST = 6, 24, 3
 
@@ -74,17 +75,25 @@ def supplement(asked: Asked) -> str:
 
 def answer(asked: Asked, rater: Rater | None = None) -> str:
     """Return the answer from the material: tables with their values, and quotations."""
-    steps, sheets = [], []
-    for item in ITEM.split(asked["material"]):
+    sheets, steps = read_material(asked["material"])
+    conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
+    quotes = [one.write(conversation.is_zh) for one in list_quotations(conversation, Reading(), rater or Rater())]
+    return compose(conversation, sheets, quotes)
+
+
+def read_material(text: str) -> tuple[list[Sheet], Sequence[Step]]:
+    """Return the tables of a list, and as calls what brought its tables and documents."""
+    steps, sheets = [], list[Sheet]()
+    for item in ITEM.split(text):
         head, _, body = item.strip().partition("\n")
         if table := TABLE.fullmatch(head):
             number, variable, title = table.groups()
             listed = COLUMN.findall(body.partition("columns: ")[2].partition("\n")[0])
-            columns = [{"name": name, "unit": unit, "type": DATES.get(name, "double")} for name, unit in listed]
+            columns = [
+                {"name": name, "unit": unit, "type": "date" if name in DATES else "double"} for name, unit in listed
+            ]
             sheets.append({"material": int(number), "variable": variable, "title": title, "columns": columns})
             steps.append(Step("data", {}, {"status": "ok"}, body))
         elif document := DOCUMENT.fullmatch(head):
             steps.append(Step("fetch", {}, {"status": "ok", "material": int(document[1]), "title": document[2]}, body))
-    conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
-    quotes = [one.write(conversation.is_zh) for one in list_quotations(conversation, Reading(), rater or Rater())]
-    return compose(conversation, sheets, quotes)
+    return sheets, steps

@@ -7,12 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from fathom.domain.conversation import Conversation
+from fathom.domain.passages.answerability import Rater
 from fathom.domain.profile.guidance import find_value
 from fathom.domain.profile.kinds import Kind
-from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
-from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import cite, compose, join
-from fathom.services.policy.reference.conversation import Call, Conversation
+from fathom.domain.programs.reading import Reading
+from fathom.domain.programs.resolved import ResolvedProgram
+from fathom.domain.tool_results import Sheet, Step, list_columns
+from fathom.domain.writing import wording
+from fathom.domain.writing.calculation import Calculation, list_gaps
+from fathom.domain.writing.wording import cite, join
+from fathom.services.policy.reference.answer import compose
+from fathom.services.policy.reference.calls import LINK_CONFIDENCE, Call, Written, finish
 from fathom.services.policy.reference.documents import (
     Quotation,
     choose_alike,
@@ -20,20 +26,15 @@ from fathom.services.policy.reference.documents import (
     group_answers,
     list_nearest,
     list_quotations,
+    name_alike,
 )
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
-from fathom.services.policy.reference.versions import name_alike
-from fathom.services.policy.reference.writing.results import ShownCalculation
+from fathom.services.policy.reference.wording import is_reason, load_own, say
 
 MOST_OPEN, OPEN_CHARS = 20, 240
 MOST_HITS = 12
 # Currencies, and units of large amounts, as tables name them.
 CODE = re.compile(r"[A-Z]{3}")
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
-NO_SERIES = "UNKNOWN_SERIES"
-# Tables in which something was looked for that are named.
-MOST_NAMED = 4
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -56,7 +57,7 @@ class Walk:
                 return call
         # A draft that the planner gives back is given again: all that can be looked for was looked for.
         left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self.list_open() if text))[:MOST_OPEN]
-        return Call("finish", {"answer": self._compose(), **({"reading": {"open": left}} if left else {})})
+        return finish(self._compose(), left)
 
     def _list_steps(self) -> list[Callable[[], Call | None]]:
         """Return what may be called, in order; what is done already returns no call."""
@@ -69,7 +70,7 @@ class Walk:
         first = documents if self.conversation.has_own_documents and one is None else []
         if self._gaps:
             return first
-        steps = [one.fetch, one.compute, one.draw] if one is not None else [self._convert, self._look_up]
+        steps = [self._calculate] if one is not None else [self._convert, self._look_up]
         # Documents have reasons, and what the tables do not have.
         has_reasons = is_reason(self.conversation.question) or not (one or self._sheets)
         return [*first, *steps, *(documents if has_reasons else [])]
@@ -101,10 +102,10 @@ class Walk:
             return None
         # A follow-up's words are only a part of what is asked.
         is_whole = self.conversation.is_follow_up or not program.leaves_out
-        return program if is_whole and program.link_confidence >= load_table("phrases")["link_confidence"] else None
+        return program if is_whole and program.link_confidence >= LINK_CONFIDENCE else None
 
     @cached_property
-    def calculation(self) -> ShownCalculation | None:
+    def calculation(self) -> Calculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
         program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
@@ -112,7 +113,7 @@ class Walk:
         columns = list_columns(sheets[0]) if len(sheets) == 1 and sheets[0].get("rows") == 1 else []
         if program.is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
-        return ShownCalculation(self.conversation, program, self._reading, self._judge(program).is_certain)
+        return Calculation(self.conversation, program, self._reading, self._judge(program).is_certain)
 
     def _judge(self, program: ResolvedProgram) -> Written:
         """Return how sure the reading of the question is, of a model where one has written the program."""
@@ -122,7 +123,7 @@ class Walk:
     def _sheets(self) -> list[Sheet]:
         """Return the tables of the question; none for one that asks for texts."""
         is_for_texts = self._program is not None and self._program.kind == "documents" and "search" in self.tools
-        return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
+        return [] if is_for_texts else self._question.sheets
 
     @cached_property
     def _quotations(self) -> list[Quotation]:
@@ -160,36 +161,13 @@ class Walk:
     @cached_property
     def _gaps(self) -> list[str]:
         """Return what the question asks for and is not here, with the reason; none to go on."""
-        program = self._program
-        # What no series here can say may well stand in the user's own documents.
-        if program is not None and program.kind == "outside" and not self.conversation.has_own_documents:
-            return [say("outside", self.conversation.is_zh, self.conversation.question[:200])]
-        # What is known of several series can be answered.
-        if program is None or program.kind != CALCULATION or program.series:
-            return []
-        # Words with a meaning of their own are no unknown name: "What is maximum drawdown?" has none.
-        unknown = [one["words"].casefold() for one in program.missing if one["reason"] == "UNKNOWN_SERIES"]
-        known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
-        if any(text in words or words in text for text in known for words in unknown):
-            return []
-        return [self._say_gap(one["reason"], one["words"], one["detail"].rstrip(".")) for one in program.missing]
-
-    def _say_gap(self, reason: str, words: str, detail: str) -> str:
-        """Return the sentence that something is missing: why, or where it was looked for."""
-        given, is_zh = self.conversation.given_tables, self.conversation.is_zh
-        if reason != NO_SERIES:
-            return say("no_value", is_zh, words, detail)
-        if not given:
-            return say("no_series", is_zh, words)
-        named = join(given[:MOST_NAMED], is_zh)
-        left = len(given) - MOST_NAMED
-        return say("no_given", is_zh, words, say("more_tables", is_zh, named, left) if left > 0 else named)
+        return list_gaps(self._program, self._reading, self.conversation)
 
     @cached_property
     def _limits(self) -> list[str]:
         """Return which series have no data in the period that is asked for, where nothing else was found."""
         is_empty = self.calculation is None and not self._sheets and not self._answers
-        return self._reading.say_limits(self.conversation.is_zh) if is_empty else []
+        return [say("ended", self.conversation.is_zh, *one) for one in self._reading.limits] if is_empty else []
 
     def list_open(self) -> list[str]:
         """Return what of the question stays open."""
@@ -206,7 +184,7 @@ class Walk:
         if self._gaps or self._reading.not_understood:
             return self._gaps or list(self._reading.not_understood)
         if self._sheets:
-            return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
+            return [] if self._program is not None else [wording.say("doubtful", self.conversation.is_zh)]
         return [] if self._answers else self._limits or [self.conversation.question]
 
     def _compose(self) -> str:
@@ -238,6 +216,10 @@ class Walk:
         given = {"program": self.written.text} if self.written is not None and self.written.text else {}
         return Call("data", {"question": self.conversation.question[:2000], **given})
 
+    def _calculate(self) -> Call | None:
+        calls = self.calculation.list_calls() if self.calculation is not None else ()
+        return next((Call(tool, arguments) for tool, arguments in calls), None)
+
     def _convert(self) -> Call | None:
         """Ask once more in the currency or the unit that the user prefers; what the question itself asks for binds."""
         if len(self._questions) > 1 or self._reading.texts("output"):
@@ -248,7 +230,7 @@ class Walk:
         wanted = f"in {currency}" if currency and any(CODE.fullmatch(one) and one != currency for one in units) else ""
         # Only where the source counts in thousands or more; a share price is no large amount.
         if unit and not wanted and any(SCALED.search(one) for one in units):
-            wanted = load_table("texts")["units"][unit]
+            wanted = load_own()["units"][unit]
         return Call("data", {"question": f"{self.conversation.question[:1900]} {wanted}"}) if wanted else None
 
     def _look_up(self) -> Call | None:
@@ -266,7 +248,7 @@ class Walk:
 
     def _read(self) -> Call | None:
         if found := self._answers:
-            chosen = list(filter(None, [choose_alike(self.conversation, found, self.rater)]))
+            chosen = choose_alike(self.conversation, found, self.rater)
         else:
             chosen = choose_hits(self.conversation, self.rater)
         calls = [Call("fetch", {"id": ident}) for ident in chosen]

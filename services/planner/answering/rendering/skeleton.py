@@ -15,6 +15,7 @@ from fathom.domain.report_sections import (
     SECTIONS,
     SOURCES,
     Section,
+    write_sections,
 )
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.parsing import Citation, Reference, parse
@@ -53,8 +54,7 @@ class Skeleton:
             table = self._choose_table(bodies)
             bodies = {section: drop_paragraph(body, table.partition(" [")[0]) for section, body in bodies.items()}
             bodies[KEY_TABLE] = join([bodies.get(KEY_TABLE, ""), table])
-        parts = [f"## {section.name(self._chinese)}\n\n{self._fill(section, bodies)}" for section in SECTIONS]
-        return "\n\n".join(parts)
+        return write_sections({section: self._fill(section, bodies) for section in SECTIONS}, self._chinese)
 
     @property
     def _chinese(self) -> bool:

@@ -17,6 +17,7 @@ from fathom.core.cache import LoadingCache
 from fathom.core.errors import InvalidField
 from fathom.core.ids import new_id
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolFormat, ToolSpec
+from fathom.domain.conversation import read_conversation
 from fathom.domain.programs.asking import SYSTEM, read_program
 from fathom.domain.programs.grammar import check_program, write_grammar
 from fathom.domain.text.language import language_of
@@ -25,8 +26,7 @@ from fathom.services.policy.backends.rules.backend import RulesBackend
 from fathom.services.policy.backends.transformers.backend import TransformersBackend
 from fathom.services.policy.config import ReadingModel
 from fathom.services.policy.model import Item, Occupancy, Request
-from fathom.services.policy.reference.conversation import read_conversation
-from fathom.services.policy.reference.reading import Written
+from fathom.services.policy.reference.calls import Written
 
 DATA = "data"
 # Of what is asked in a run: each round needs the program of its first one.

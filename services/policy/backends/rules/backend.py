@@ -10,6 +10,9 @@ from pathlib import Path
 from fathom.core.errors import InvalidField, VersionMismatch
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from fathom.domain.conversation import read_conversation
+from fathom.domain.passages.answerability import Rater
+from fathom.domain.passages.nearness import open_encoder
 from fathom.services.policy.backends.chat import render_prompt
 from fathom.services.policy.backends.rules import search_r1
 from fathom.services.policy.backends.rules.authoring import write_reply
@@ -19,11 +22,8 @@ from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokeniz
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.answer import state_open
-from fathom.services.policy.reference.conversation import read_conversation
-from fathom.services.policy.reference.passages.answerability import Rater
-from fathom.services.policy.reference.passages.nearness import open_encoder
+from fathom.services.policy.reference.calls import Written
 from fathom.services.policy.reference.policy import next_call
-from fathom.services.policy.reference.reading import Written
 from fathom.services.policy.reference.stages import answer_stage
 
 # About a line: pieces must be small enough to show that answers stream, and few enough not to cost time.

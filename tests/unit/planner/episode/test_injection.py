@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Message, Role, Sampling, ToolCall
 from fathom.domain.chat.quoting import neutral, quote, unquote
+from fathom.domain.conversation import read_conversation
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.dialogue import SearchR1
 from fathom.services.planner.episode.resources import EpisodeResources
@@ -24,7 +25,6 @@ from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply
 from fathom.services.policy.backends.rules.tokenizer import END_ID, START_ID, RulesTokenizer, load_vocabulary
-from fathom.services.policy.reference.conversation import read_conversation
 from fathom.services.policy.reference.policy import next_call
 from tests.support.observer import RecordingObserver
 from tests.support.policy import FakePolicy, PolicyRequest

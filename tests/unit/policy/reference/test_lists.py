@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fathom.domain.conversation import Conversation
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.policy import next_call
 
 TOOLS = ("data", "delegate", "finish")

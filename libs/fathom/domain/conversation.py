@@ -1,10 +1,9 @@
-"""The conversation as the policy reads it: one question, the tool calls since then with their results, and the next."""
+"""A conversation as it stands when a model is asked: its last question, what the guidance says, and the calls since."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fathom.domain.chat.guidance import (
     ABOUT_DATA,
@@ -22,15 +21,6 @@ from fathom.domain.profile.guidance import Line, find_value, read_memory
 from fathom.domain.profile.kinds import Kind
 from fathom.domain.text.terms import is_chinese
 from fathom.domain.tool_results import Step, read_steps
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a tool, as the reference policy makes it; ``beside`` are further calls of the same round."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-    beside: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +50,12 @@ class Conversation:
         language = find_value(self.memory, Kind.LANGUAGE)
         return language == "zh" if language else is_chinese(self.question)
 
+    @property
+    def charts(self) -> list[str]:
+        """Return the names of the figures of cells that drew a chart."""
+        drawn = [step for step in self.steps if step.is_chart and step.is_ok]
+        return [str(name) for step in drawn for name in step.head.get("figures", ())]
+
     def of(self, tool: str) -> list[Step]:
         """Return the calls of one tool in order."""
         return [step for step in self.steps if step.tool == tool]
@@ -69,24 +65,19 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     """Read the last question of a conversation and the steps since then, ignoring the planner's notes."""
     messages = [message for message in messages if not is_note(message)]
     start = find_question(messages)
-    steps = tuple(read_steps(messages[start + 1 :]))
-    is_last_round = len(messages) - 1 > start and messages[-1].role is Role.USER
     content = messages[start].content if start >= 0 else ""
     question = question_of(content).strip()
-    is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
-    memory = read_memory(content.removeprefix(question))
-    given = tuple(list_given_tables(content))
     return Conversation(
         question,
-        steps,
-        is_last_round,
-        is_follow_up,
-        memory,
-        has_own_documents(content),
-        given,
-        tuple(list_corpora(content)),
-        has_line(content, ABOUT_DATA),
-        has_line(content, ABOUT_PRODUCT),
+        tuple(read_steps(messages[start + 1 :])),
+        is_last_round=len(messages) - 1 > start and messages[-1].role is Role.USER,
+        is_follow_up=any(message.role is Role.USER for message in messages[: max(start, 0)]),
+        memory=read_memory(content.removeprefix(question)),
+        has_own_documents=has_own_documents(content),
+        given_tables=tuple(list_given_tables(content)),
+        corpora=tuple(list_corpora(content)),
+        is_about_data=has_line(content, ABOUT_DATA),
+        is_about_product=has_line(content, ABOUT_PRODUCT),
     )
 
 
@@ -99,8 +90,3 @@ def find_question(messages: Sequence[Message]) -> int:
         if messages[index].role is Role.USER and before.role is not Role.TOOL and not called:
             return index
     return -1
-
-
-def is_chart(step: Step) -> bool:
-    """Return whether a cell was to draw a chart."""
-    return step.tool == "python" and str(step.arguments.get("code", "")).startswith("finance.chart")

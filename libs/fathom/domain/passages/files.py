@@ -1,13 +1,12 @@
-"""Own documents of nearly the same name, such as a memo and its amendment, and which of them is the later one.
+"""Files of nearly the same name, such as a memo and its amendment, and the day of each.
 
 Neither names nor texts prove that a document replaces another: an amended memo may share few sentences with the first
-one, and the minutes of two months share most of their names. None is therefore hidden: they are quoted side by side,
-the later one first, and named with their days.
+one, and the minutes of two months share most of their names. They are therefore shown side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -15,9 +14,6 @@ from fathom.domain.periods.grammar import find_dates
 from fathom.domain.periods.period import Date, Unit, settle
 from fathom.domain.text.places import drop_page
 from fathom.domain.text.terms import list_words
-from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import cite, join
-from fathom.services.policy.reference.reading import say
 
 # Share of the shorter name's words that the other one has.
 ALIKE = 2 / 3
@@ -62,22 +58,3 @@ def list_name_words(source: str) -> set[str]:
     for start, end, _ in reversed(find_dates(name)):
         name = f"{name[:start]} {name[end:]}"
     return set(list_words(name))
-
-
-def name_alike(sources: Sequence[str], read: Sequence[Step], is_zh: bool) -> list[str]:
-    """Return the sentence that names the files of an answer beside those of nearly the same name, with their days.
-
-    ``read`` are the documents that were read; without a file of nearly the same name among them there is no sentence.
-    """
-    heads = {name_source(step.head): step for step in reversed(read) if step.is_ok and step.material}
-    files = [source for source in dict.fromkeys((*sources, *heads)) if source in heads]
-    # What the answer quotes is named for the sake of the others, and the others for its sake.
-    named = [
-        source
-        for source in files
-        if any(are_alike(source, other) for other in (files if source in sources else sources))
-    ]
-    days = {source: find_day(heads[source].head) for source in named}
-    listed = sorted(days, key=lambda source: days[source], reverse=True)
-    texts = [f"{source} ({days[source] or say('undated', is_zh)}){cite(heads[source].material)}" for source in listed]
-    return [say("alike", is_zh, join(texts, is_zh))] if texts else []

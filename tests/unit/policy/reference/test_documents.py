@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from fathom.core.errors import CorruptData
 from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
-from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.conversation import Conversation
-from fathom.services.policy.reference.documents import has_all_terms, list_quotations
-from fathom.services.policy.reference.passages import answerability
-from fathom.services.policy.reference.passages.answerability import (
-    FILE,
-    STATES,
-    WORDS,
-    Quoted,
-    Rater,
-    load_answerability,
-    quote_parts,
-)
-from fathom.services.policy.reference.reading import Reading
 
 LEASE = (
     "The lease of the Bremmen warehouse ends on 31 March 2034. The yearly rent of the Bremmen warehouse is 1,240,000"
@@ -134,28 +117,6 @@ async def test_a_row_of_a_spreadsheet_answers_what_it_names_and_is_shown_otherwi
     assert "According to" not in talk.answer
 
 
-def test_a_row_has_to_have_all_terms_of_a_question() -> None:
-    row = "Discount rate | Value: 8.4 | (A3:B3)"
-    assert has_all_terms("model.xlsx", "What is the value of the discount rate?", row)
-    assert not has_all_terms("model.xlsx", "What is the value of the discount rate in Peru?", row)
-
-
-class SureRater(Rater):
-    """Finds every quotation likely."""
-
-    def rate(self, question: str, found: Sequence[Quoted], title: str, text: str) -> list[float]:
-        return [1.0] * len(found)
-
-
-@pytest.mark.parametrize(
-    ("question", "is_answer"), [("What is the tax rate?", True), ("What is the tax rate in Peru?", False)]
-)
-def test_how_likely_a_row_is_does_not_make_up_for_a_term_that_it_lacks(question: str, is_answer: bool) -> None:
-    step = Step("fetch", {}, {"status": "ok", "material": 3, "title": "model.xlsx"}, ROWS)
-    (found,) = list_quotations(Conversation(question, (step,), False), Reading(), SureRater())
-    assert found.is_answer is is_answer
-
-
 @pytest.mark.parametrize("above", ["Yard | 2031 | | 2032 |", "Yard | 2031 | 2031 | 2032 | 2032"])
 async def test_the_second_row_of_a_header_is_no_data(ask: Any, above: str) -> None:
     rows = f"{above}\n| Berths | Cranes | Berths | Cranes\nNorth yard | 14 | 6 | 15 | 7\nSouth yard | 9 | 4 | 9 | 5\n"
@@ -183,26 +144,3 @@ async def test_of_rows_and_sentences_that_share_as_many_words_the_row_called_so_
     said = "Interest rises while the ratio of gross debt to equity is above 2 at the end of a quarter."
     talk = await ask("What was the gross debt at the end of 2031?", debt + said, "Accounts 2031")
     assert "“Gross debt | (120) | (140)”" in talk.answer
-
-
-@pytest.mark.parametrize(("kind", "least"), [(WORDS, 0.30), (STATES, 0.39)])
-def test_held_out_questions_that_nothing_answers_get_no_answer(kind: str, least: float) -> None:
-    figures = json.loads(FILE.read_text(encoding="utf-8"))[kind]["figures"][""]
-    # Of two questions that a text answers, the other one is quoted with its doubt.
-    assert figures["wrongly_said"] <= 0.016
-    assert figures["said_and_wrong"] <= 0.03
-    assert figures["said_and_right"] >= least
-    assert figures["said_and_right"] + figures["nearest_and_right"] >= 0.85
-
-
-def test_a_text_without_sentences_has_nothing_to_quote() -> None:
-    assert Rater().rate("Who?", quote_parts("Who?", ""), "", "") == []
-
-
-def test_weights_of_other_features_are_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = json.loads(FILE.read_text(encoding="utf-8"))
-    few = {**held[WORDS], "weights": held[WORDS]["weights"][:64]}
-    (tmp_path / "few.json").write_text(json.dumps({**held, WORDS: few}))
-    monkeypatch.setattr(answerability, "FILE", tmp_path / "few.json")
-    with pytest.raises(CorruptData, match="do not fit the features"):
-        load_answerability.__wrapped__()

@@ -1,10 +1,10 @@
-"""Test how the reference policy writes the values of a short table."""
+"""Test how the values of a short table are written."""
 
 from __future__ import annotations
 
 import pytest
 
-from fathom.services.policy.reference.answer import write_ends
+from fathom.domain.writing.tables import write_ends
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``python -m fathom.services.policy.reference.passages.training DATA MODELS``: fits how likely passages answer.
+"""``python -m fathom.domain.passages.training DATA MODELS``: fits how likely passages answer.
 
 One model is of words alone, one has the states of the sentence encoder under ``MODELS``, too.
 ``DATA`` holds public sets of questions with their passages (cmrc2018, qed_nq, tatqa, fincuge_event_qa). Of each
@@ -23,9 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import NotFound
-from fathom.domain.regression import Matrix, find_temperature, find_threshold, fit_linear, pack, softmax
-from fathom.domain.text.terms import Part, list_parts, list_words
-from fathom.services.policy.reference.passages.answerability import (
+from fathom.domain.passages.answerability import (
     FILE,
     STATES,
     WORDS,
@@ -35,13 +33,15 @@ from fathom.services.policy.reference.passages.answerability import (
     name_part,
     quote_parts,
 )
-from fathom.services.policy.reference.passages.nearness import (
+from fathom.domain.passages.nearness import (
     MEASURES,
     Nearness,
     StateEncoder,
     find_centres,
     open_encoder,
 )
+from fathom.domain.regression import Matrix, find_temperature, find_threshold, fit_linear, pack, softmax
+from fathom.domain.text.terms import Part, list_parts, list_words
 
 SETS = {
     "cmrc2018": ("corpus.jsonl", "queries.jsonl"),

@@ -3,7 +3,7 @@
 The reference policy has no reader of text. What it can measure is how much of the question a passage takes up, by its
 words and, where there is a sentence encoder, by their meaning, and whether it says something of the kind that is asked
 for: a number, a year, a name. The weights are fitted by
-``python -m fathom.services.policy.reference.passages.training`` on public sets of questions, among them ones whose
+``python -m fathom.domain.passages.training`` on public sets of questions, among them ones whose
 answer was taken out of the passage.
 """
 
@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData, FathomError
+from fathom.domain.passages.nearness import LAYERS, MEASURES, Nearness, StateEncoder
 from fathom.domain.regression import softmax, unpack
 from fathom.domain.text.scripts import HAN_CHARACTER
 from fathom.domain.text.terms import TOKEN, YEAR, Part, find_within, is_chinese, list_parts, list_words, quote_part
-from fathom.services.policy.reference.passages.nearness import LAYERS, MEASURES, Nearness, StateEncoder
 
 LOG = logging.getLogger(__name__)
 FILE = Path(__file__).parent / "answerability.json"

@@ -1,0 +1,1 @@
+"""Answers in words, English and Chinese, written from typed results without a language model."""
