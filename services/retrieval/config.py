@@ -97,8 +97,8 @@ class Config(Settings):
     """Maximum number of queries, from any requests, that are encoded and searched together."""
     queue: int = Field(default=4_096, ge=1)
     """Maximum number of waiting queries; further ones get RESOURCE_EXHAUSTED."""
-    cache: int = Field(default=20_000, ge=0)
-    """Number of rankings in the cache; 0 disables it."""
+    cache: int = Field(default=4_000, ge=0)
+    """Number of rankings of ten hits in the cache, some 2 KB each; 0 disables it."""
     refresh_s: float = Field(default=5.0, ge=0)
     """Seconds between checks for snapshots activated by other processes; 0 never checks."""
     max_ingest_mb: int = Field(default=4_096, ge=1)

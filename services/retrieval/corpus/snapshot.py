@@ -15,6 +15,9 @@ from fathom.core.errors import CorruptData, MissingExtra
 from fathom.core.ids import content_hash
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fathom.domain.encoders.base import Encoder
     from fathom.services.retrieval.corpus.port import DocumentTable, RankingIndex
     from fathom.services.retrieval.index.dense_segments import DenseSegments
@@ -138,7 +141,7 @@ def open_snapshot(folder: Path, threads: int = 0, *, is_checked: bool = False) -
         segments = [folder / segment.path for segment in manifest.segments]
         table = Table(segments, [segment.rows for segment in manifest.segments], folder / "columns.npz")
         # Snapshots written before the option have no such key and always have words.
-        words = open_words(manifest, folder) if manifest.recipe.get("words", True) else None
+        words = open_words(manifest, folder, table.columns.get("keys")) if manifest.recipe.get("words", True) else None
         dense = open_vectors(manifest, folder, threads) if manifest.dim else None
     except ImportError as error:
         raise MissingExtra(error.name or "numpy", "dense" if manifest.dim else "retrieval") from error
@@ -147,8 +150,11 @@ def open_snapshot(folder: Path, threads: int = 0, *, is_checked: bool = False) -
     return Snapshot(manifest, table, index, folder)
 
 
-def open_words(manifest: Manifest, folder: Path) -> WordScorer:
-    """Open the words of a snapshot's segments, or the one index of a snapshot of earlier releases."""
+def open_words(manifest: Manifest, folder: Path, sources: NDArray[np.uint64] | None) -> WordScorer:
+    """Open the words of a snapshot's segments, or the one index of a snapshot of earlier releases.
+
+    ``sources`` [documents] are the keys of the files that documents are passages of.
+    """
     if any(part.path.startswith(EARLIER_WORDS) for part in manifest.files):
         from fathom.services.retrieval.index.earlier_words import EarlierWords
 
@@ -156,7 +162,8 @@ def open_words(manifest: Manifest, folder: Path) -> WordScorer:
     from fathom.services.retrieval.index.lexical import LexicalIndex
     from fathom.services.retrieval.index.postings import load_postings
 
-    return LexicalIndex([load_postings(folder / segment.words, segment.rows) for segment in manifest.segments])
+    segments = [load_postings(folder / segment.words, segment.rows) for segment in manifest.segments]
+    return LexicalIndex(segments, sources)
 
 
 def open_vectors(manifest: Manifest, folder: Path, threads: int) -> DenseSegments:

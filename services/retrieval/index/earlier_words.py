@@ -27,12 +27,15 @@ class EarlierWords:
             raise CorruptData(str(folder / FOLDER), f"{type(error).__name__} {error}") from error
         self._vocabulary: dict[str, int] = self._bm25.vocab_dict
 
-    def compute_scores(self, terms: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return scores [documents]; None when no term is known. A term that occurs twice counts twice."""
+    def compute_scores(self, terms: Sequence[str], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32] | None:
+        """Return scores [documents], 0 outside of the mask; None when no term is known.
+
+        A term that occurs twice counts twice.
+        """
         known = [self._vocabulary[term] for term in terms if term and term in self._vocabulary]
         if not any(not is_single_character(term) for term in terms):
             known = [at for term in terms for word, at in self._vocabulary.items() if term in word]
         if not known:
             return None
         found: NDArray[np.float32] = self._bm25.get_scores_from_ids(known)
-        return found
+        return found if mask is None else np.where(mask, found, np.float32(0))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fathom.services.retrieval.documents.model import hash64
 from fathom.services.retrieval.index.postings import Postings, build_postings
+from fathom.services.retrieval.index.sources import group_sources
 from fathom.services.retrieval.index.text import is_single_character
 
 K1, B = 1.2, 0.75
@@ -23,15 +24,16 @@ K1, B = 1.2, 0.75
 class WordScorer(Protocol):
     """Scores all documents of a corpus by the words of a query; thread-safe."""
 
-    def compute_scores(self, terms: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return scores [documents]; None when no term is known."""
+    def compute_scores(self, terms: Sequence[str], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32] | None:
+        """Return scores [documents], 0 outside of the mask; None when no term is known."""
         ...
 
 
 class LexicalIndex:
     """BM25 over segments; read-only after construction, so thread-safe."""
 
-    def __init__(self, segments: Sequence[Postings]) -> None:
+    def __init__(self, segments: Sequence[Postings], sources: NDArray[np.uint64] | None = None) -> None:
+        """Open segments; ``sources`` [documents] are the keys of the files that they are passages of, 0 for none."""
         self.segments = tuple(segments)
         self._starts = [0]
         for segment in segments:
@@ -43,25 +45,38 @@ class LexicalIndex:
         self._norms = [
             (K1 * (1 - B) + K1 * B / mean * segment.lengths).astype(np.float32, copy=False) for segment in segments
         ]
+        lengths = np.concatenate([segment.lengths for segment in segments]) if segments else np.empty(0, np.int32)
+        self._sources = None if sources is None else group_sources(sources, lengths)
 
     @classmethod
     def build(cls, corpus: Iterable[Sequence[str]]) -> LexicalIndex:
         """Index token lists as one segment."""
         return cls([build_postings(corpus)])
 
-    def compute_scores(self, terms: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return scores [documents]; None when no term is known. A term that occurs twice counts twice."""
+    def compute_scores(self, terms: Sequence[str], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32] | None:
+        """Return scores [documents], 0 outside of the mask; None when no term is known.
+
+        A term that occurs twice counts twice.
+        """
         keys = [hash64(term) for term in terms if term]
         if not any(not is_single_character(term) for term in terms):
             keys = [key for term in terms for key in self._find_terms_with(term)]
         scores = np.zeros(self._starts[-1], np.float32)
+        # What the terms weigh in each document, however long it is.
+        weights = None if self._sources is None else np.zeros(self._starts[-1], np.float32)
         is_known = False
         for key in keys:
             # Term by term over all segments, so that the sums are rounded alike however the corpus is divided.
-            is_known |= self._add_term(key, scores)
-        return scores if is_known else None
+            is_known |= self._add_term(key, scores, weights)
+        if not is_known:
+            return None
+        if mask is not None:
+            scores = np.where(mask, scores, np.float32(0))
+        if self._sources is not None and weights is not None:
+            self._sources.add_support(scores, weights)
+        return scores
 
-    def _add_term(self, key: int, scores: NDArray[np.float32]) -> bool:
+    def _add_term(self, key: int, scores: NDArray[np.float32], weights: NDArray[np.float32] | None) -> bool:
         """Add what one term contributes; return whether any document holds it."""
         places = [segment.find(key) for segment in self.segments]
         holding = sum(last - first for first, last in places)
@@ -75,6 +90,8 @@ class LexicalIndex:
             counts = segment.counts[first:last].astype(np.float32)
             # A document comes once per term, so that the sum needs no care for repeated places.
             scores[start : start + len(norms)][documents] += rarity * (counts / (counts + norms[documents]))
+            if weights is not None:
+                weights[start : start + len(norms)][documents] += rarity * counts
         return True
 
     def _find_terms_with(self, character: str) -> list[int]:

@@ -117,13 +117,11 @@ class HybridIndex:
 
     def _rank_by_words(self, query: str, mask: NDArray[np.bool_] | None, weights: Floats | None, count: int) -> Ranked:
         assert self.lexical is not None
-        scores = self.lexical.compute_scores(tokenise(query))
+        scores = self.lexical.compute_scores(tokenise(query), mask)
         if scores is None:
             return []
         if weights is not None:
             scores = scores * weights
-        if mask is not None:
-            scores = np.where(mask, scores, np.float32(0))
         return [(int(at), float(scores[at])) for at in select_best(scores, count)]
 
     def _fuse(
@@ -138,9 +136,7 @@ class HybridIndex:
         """Combine the exact scores of every document that either ranking found."""
         assert self.dense is not None
         assert self.lexical is not None
-        scores = self.lexical.compute_scores(tokenise(query))
-        if scores is not None and mask is not None:
-            scores = np.where(mask, scores, np.float32(0))
+        scores = self.lexical.compute_scores(tokenise(query), mask)
         if scores is None or not len(found := select_best(scores, depth)):
             return select_top(*near, self._weigh(query, options, near[0]), options.top_k)
         # Documents that only the words found get their exact cosine, instead of a guess for "below the list".

@@ -19,6 +19,8 @@ CJK = rf"\u3005\u3007\u3040-\u30ff\uac00-\ud7af{ALL_HAN}"
 # A run of Chinese, Japanese or Korean, or a Latin word with inner marks: "u.s.", "r&d", "covid-19".
 TOKEN = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+(?:[.&'-][^\W_{CJK}]+)*")
 IS_CJK = re.compile(rf"[{CJK}]")
+# Letters and digits in one word: "fy2018", "10k", "5.3bn"; tables and other writers have them apart.
+MIXED = re.compile(r"\d+(?:\.\d+)*|[^\W\d_]+")
 # "1,234,567" is indexed as 1234567, which a question may write either way.
 GROUPING = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # A full stop ends a sentence only before a space: "5.3%" and "S.A.B" go on.
@@ -33,7 +35,10 @@ ELLIPSIS = "…"
 
 
 def tokenise(text: str) -> list[str]:
-    """Return index terms in order. Hyphenated words count whole and in parts; plural s and possessives are cut."""
+    """Return index terms in order; plural s and possessives are cut.
+
+    Hyphenated words, and those of letters and digits, count whole and in parts.
+    """
     found: list[str] = []
     plain = GROUPING.sub("", unicodedata.normalize("NFKC", text).lower().replace("’", "'"))
     for match in TOKEN.finditer(plain):
@@ -43,7 +48,15 @@ def tokenise(text: str) -> list[str]:
             continue
         parts = word.split("-")
         found += [stem(part) for part in ([word, *parts] if len(parts) > 1 else parts) if part not in STOP]
+        found += [run for part in parts for run in split_mixed(part)]
     return found
+
+
+def split_mixed(word: str) -> list[str]:
+    """Return the runs of letters and of digits of a word that has both; none for another."""
+    runs = MIXED.findall(word.removesuffix("'s"))
+    has_both = any(run[0].isdigit() for run in runs) and not all(run[0].isdigit() for run in runs)
+    return [run for run in runs if len(run) > 1] if has_both else []
 
 
 def stem(word: str) -> str:

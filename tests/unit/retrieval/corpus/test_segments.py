@@ -81,8 +81,10 @@ def test_scores_are_the_same_bit_for_bit_however_a_corpus_is_divided(
 ) -> None:
     bounds = [0, *sorted(cut for cut in cuts if cut < len(corpus)), len(corpus)]
     segments = [build_postings(corpus[first:last]) for first, last in pairwise(bounds)]
-    whole, parts = LexicalIndex.build(corpus), LexicalIndex(segments)
-    joined = LexicalIndex([merge_postings(segments)])
+    # Files of two passages, and one of what is in no file.
+    sources = np.arange(len(corpus), dtype=np.uint64) // 2
+    whole, parts = LexicalIndex([build_postings(corpus)], sources), LexicalIndex(segments, sources)
+    joined = LexicalIndex([merge_postings(segments)], sources)
     for other in (parts, joined):
         wanted, found = whole.compute_scores(query), other.compute_scores(query)
         assert (wanted is None) == (found is None)
