@@ -67,7 +67,7 @@ class Walk:
         if self._is_quoted:
             return [self._read]
         # Before what the tables lack is said to be missing.
-        first = documents if self.conversation.has_own_documents and one is None else []
+        first = documents if self.conversation.has_own_documents and not self._is_certain else []
         if self._gaps:
             return first
         steps = [self._calculate] if one is not None else [self._convert, self._look_up]
@@ -115,6 +115,11 @@ class Walk:
             return None
         return Calculation(self.conversation, program, self._reading, self._judge(program).is_certain)
 
+    @property
+    def _is_certain(self) -> bool:
+        """Return whether a calculation is surely all that the question asks for: the user's documents add nothing."""
+        return self.calculation is not None and self.calculation.is_certain
+
     def _judge(self, program: ResolvedProgram) -> Written:
         """Return how sure the reading of the question is, of a model where one has written the program."""
         return self.written or Written.from_program(program)
@@ -144,7 +149,8 @@ class Walk:
     def _shows_nearest(self) -> bool:
         """Return whether passages of the user's own documents are shown as the nearest ones, none being an answer."""
         # Tables of a question that was not understood may be others than those that it asks for.
-        is_understood = self.calculation is not None or (bool(self._sheets) and self._program is not None)
+        is_looked_up = self.calculation is None and bool(self._sheets) and self._program is not None
+        is_understood = self._is_certain or is_looked_up
         is_open = not (is_understood or self._answers)
         return self.conversation.has_own_documents and bool(self._nearest) and is_open
 

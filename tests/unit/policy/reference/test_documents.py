@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
+from tests.unit.policy.reference.conftest import make_program
 
 LEASE = (
     "The lease of the Bremmen warehouse ends on 31 March 2034. The yearly rent of the Bremmen warehouse is 1,240,000"
@@ -93,6 +94,18 @@ async def test_what_no_series_can_say_is_looked_for_in_documents_of_ones_own(dri
     talk = await drive(make_question("What is the yearly rent of the Bremmen warehouse?"), told)
     assert "1,240,000" in talk.answer
     assert "no forecast" not in talk.answer
+
+
+@pytest.mark.parametrize(("confidence", "is_read"), [(0.8, True), (0.97, False)], ids=["unsure", "sure"])
+async def test_documents_of_ones_own_are_read_beside_an_unsure_calculation(
+    confidence: float, is_read: bool, drive: Any, two_companies: Any
+) -> None:
+    two_companies.reads_only, two_companies.words = True, []
+    two_companies.documents = {"d1": ("Lease", LEASE)}
+    two_companies.program = make_program(["f.last(s1)"], confidence=confidence)
+    talk = await drive(make_question("How many euros of rent does Alpha pay?"), two_companies)
+    assert "last value of Alpha" in talk.answer
+    assert ("search" in talk.tools, "1,240,000" in talk.answer) == (is_read, is_read)
 
 
 async def test_the_row_in_whose_range_the_quantity_lies_is_quoted(ask: Any) -> None:
