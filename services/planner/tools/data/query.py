@@ -150,14 +150,17 @@ class Data:
             if is_typed:
                 response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
             else:
+                written = arguments.get("program", "")
+                texts = self._list_texts(request.question, written)
                 reading = pb.ReadQuestionRequest(question=request.question, as_of=self.as_of)
                 response, read, program = await asyncio.gather(
                     self.clients.datafetch.query(request, timeout_s=self.timeout_s),
                     self.clients.datafetch.read_question(reading, timeout_s=self.timeout_s),
-                    self._read_program(request.question, arguments.get("program", "")),
+                    self._read_program(texts, written),
                 )
-                if program is not None and is_about_others(program, read):
-                    program = await self._translate([request.question], arguments.get("program", ""))
+                # By itself the question was read already where nothing stands before it.
+                if len(texts) > 1 and program is not None and is_about_others(program, read):
+                    program = await self._read_program([request.question], written)
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
                 if program is not None:
@@ -180,19 +183,20 @@ class Data:
 
         return make_reply
 
-    async def _read_program(self, question: str, written: str) -> pb.Program | None:
-        """Return the calculation that a question asks for, ``written`` by whoever calls or by the learned reader.
-
-        None where the learned reader gives none.
+    def _list_texts(self, question: str, written: str) -> Sequence[str]:
+        """Return the questions from which a program is read, the question last.
 
         The run's own question is read behind the turns before it, as whoever made it whole has read it or in the user's
-        words: what completes it by rules may have lost something.
+        words: what completes it by rules may have lost something. A ``written`` program needs nothing from before.
         """
         is_own = not written and len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
-        return await self._translate(self.turns if is_own else [question], written)
+        return self.turns if is_own else [question]
 
-    async def _translate(self, texts: Sequence[str], written: str) -> pb.Program | None:
-        """Return the calculation that the last of some texts asks for behind the others; None for none."""
+    async def _read_program(self, texts: Sequence[str], written: str) -> pb.Program | None:
+        """Return the calculation that the last of some questions asks for behind the others.
+
+        It is ``written`` by whoever calls, or else by the learned reader; None where that gives none.
+        """
         *earlier, last = [text[:MAX_QUESTION_CHARS] for text in texts]
         request = pb.ReadQuestionRequest(
             question=last,

@@ -125,6 +125,22 @@ async def test_a_program_that_takes_an_older_name_is_read_from_the_whole_questio
     assert [one["entity"] for one in program["series"]] == expected
 
 
+async def test_a_question_without_turns_is_translated_once_whatever_its_program_names() -> None:
+    bench = Bench(pb.QueryResponse())
+    asked: list[pb.ReadQuestionRequest] = []
+
+    async def read_question(request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        asked.append(request)
+        program = pb.Program(kind="calculation", series=[pb.ProgramSeries(name="s1", entity="AAPL")])
+        mention = pb.Mention(kind=pb.MENTION_KIND_ENTITY, text="Microsoft", value="MSFT")
+        return pb.ReadQuestionResponse(mentions=[mention], program=program if request.with_program else None)
+
+    bench.datafetch.read_question = read_question  # type: ignore[method-assign]
+    result = await bench.call("data", question="Microsoft in 2019?")
+    assert [one["entity"] for one in head(result)["program"]["series"]] == ["AAPL"]
+    assert len([one for one in asked if one.with_program]) == 1
+
+
 async def test_a_table_that_the_data_service_held_is_recorded_as_cached() -> None:
     bench = Bench(*[pb.QueryResponse(sheets=[make_sheet(f"s{n}")], is_cached=n == 2) for n in (1, 2)])
     found = [await bench.call("data", entities=["AAPL"], indicators=["close_adj"]) for _ in range(2)]
